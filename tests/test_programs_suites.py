@@ -197,3 +197,19 @@ def test_classes_below_independent_stay_themselves():
     found = Named(Normal(clnet.zeros(2, 3), 1.0), 1).expand((4, 2))
     assert type(found) is Named
     assert (found.batch_shape, found.event_shape) == ((4, 2), (3,))
+
+
+@pytest.mark.parametrize("dtype", [clnet.float16, clnet.bfloat16], ids=str)
+def test_numbers_beside_16_bits_are_rounded_before_they_are_compared(dtype):
+    x = clnet.tensor([0.123, 1.1, 3.3], dtype=dtype)
+    for k, number in enumerate((0.123, 1.1, 3.3)):
+        for other in (number, clnet.tensor(number), clnet.tensor(number, dtype=clnet.float64)):
+            assert (x == other).tolist() == [i == k for i in range(3)]
+            assert (x != other).tolist() == [i != k for i in range(3)]
+            assert (x >= other).tolist() == [i >= k for i in range(3)]
+            assert (x < other).tolist() == [i < k for i in range(3)]
+            assert clnet.compile(lambda v: v <= other)(x).tolist() == [i <= k for i in range(3)]  # noqa: B023
+    assert clnet.fmod(x, 1.1)[1].item() == clnet.remainder(x, 1.1)[1].item() == 0
+    assert nn.functional.hardshrink(x, 1.1).tolist() == [0.0, 0.0, x[2].item()]
+    whole = clnet.tensor([2048.0], dtype=dtype)
+    assert (whole == 2049).tolist() == (whole == clnet.tensor([2049])).tolist() == [True]
