@@ -6,7 +6,9 @@ import functools
 import io
 import math
 import pickle
+from collections import OrderedDict
 
+import numpy as np
 import pytest
 
 import clnet
@@ -19,6 +21,7 @@ from clnet.distributions import (
     TransformedDistribution,
 )
 from clnet.errors import ArgumentError, CheckpointError
+from clnet.utils.hooks import RemovableHandle
 
 pytestmark = pytest.mark.device
 
@@ -213,3 +216,54 @@ def test_numbers_beside_16_bits_are_rounded_before_they_are_compared(dtype):
     assert nn.functional.hardshrink(x, 1.1).tolist() == [0.0, 0.0, x[2].item()]
     whole = clnet.tensor([2048.0], dtype=dtype)
     assert (whole == 2049).tolist() == (whole == clnet.tensor([2049])).tolist() == [True]
+
+
+def test_ops_that_are_attributes_of_a_class_are_no_methods():
+    class Net(nn.Module):
+        act, convolve, make = clnet.tanh, nn.functional.conv1d, clnet.zeros
+        doubled = doubled
+
+        def forward(self, x):
+            y = self.convolve(x.reshape(1, 1, -1), weight=clnet.ones(1, 1, 1))
+            return self.act(y).sum() + self.make(1)
+
+    class More(Net):
+        act = clnet.relu
+
+    x = clnet.tensor([1.0, -1.0])
+    assert (Net()(x).tolist(), More()(x).tolist()) == ([0.0], [1.0])
+    with pytest.raises(TypeError):
+        Net().doubled(x)  # a program's own function is one
+
+
+def test_layers_take_sparse_matrices():
+    layer = nn.Linear(3, 2)
+    x = clnet.tensor([[0.0, 2.0, 0.0], [1.0, 0.0, -1.0]])
+    found = layer(x.to_sparse())
+    wanted = layer(x)
+    np.testing.assert_allclose(found.tolist(), wanted.tolist(), rtol=1e-6)
+    (gradient,) = clnet.autograd.grad(found.sum(), layer.weight)
+    (other,) = clnet.autograd.grad(wanted.sum(), layer.weight)
+    assert gradient.tolist() == other.tolist()
+
+
+def test_handles_are_of_programs_tables_too():
+    table: dict[int, object] = OrderedDict()
+    handle = RemovableHandle(table, extra_dict=(other := OrderedDict()))
+    table[handle.id], other[handle.id] = print, True
+    with handle:
+        assert (len(table), len(other)) == (1, 1)
+    assert not table
+    assert not other
+
+
+def test_a_seed_may_be_a_tensor():
+    first = clnet.manual_seed(clnet.tensor([7])).initial_seed()
+    assert first == clnet.manual_seed(7).initial_seed() == 7
+
+
+def test_segments_take_both_names_of_extremes():
+    x = clnet.tensor([3.0, 1.0, 2.0])
+    for name, wanted in (("amax", [3.0, 2.0]), ("amin", [1.0, 2.0])):
+        found = clnet._segment_reduce(x, name, offsets=clnet.tensor([0, 2, 3]))
+        assert found.tolist() == wanted

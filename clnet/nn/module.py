@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
+from types import FunctionType
 from typing import Any
 
 from ..autodiff.gradient import forget_gradients
@@ -41,6 +43,16 @@ from .module_state import ModuleState
 from .parameter import Buffer as Buffer
 from .parameter import Parameter as Parameter
 
+_OWN = f"{__name__.partition('.')[0]}."
+
+
+def _is_of_clnet(value: FunctionType) -> bool:
+    """Whether it is a function of a module here, such as an op."""
+    place = value.__module__ or ""
+    if not place.startswith(_OWN):
+        return False
+    return getattr(sys.modules.get(place), value.__name__, None) is value
+
 
 class Module(ModuleState):
     """A layer or model: a callable with parameters.
@@ -65,6 +77,10 @@ class Module(ModuleState):
         super().__init_subclass__(**given)
         if cls.__module__.startswith(f"{__package__}."):
             checked_class(cls)
+        if not cls.__module__.startswith(_OWN):
+            for name, value in [*vars(cls).items()]:
+                if type(value) is FunctionType and _is_of_clnet(value):
+                    setattr(cls, name, staticmethod(value))  # as PyTorch's, which are no methods
 
     def __init__(self) -> None:
         fields: dict[str, Any] = {

@@ -108,6 +108,10 @@ class SparseTensor(Tensor):
     @classmethod
     def __apply_function__(cls, function: Function, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
         """Products and sums by the function's name; anything else is refused."""
+        if function.name == "linear":
+            x, weight, *bias = inputs
+            product = OPERATORS["matmul"](x, weight.t())
+            return (product + bias[0] if bias else product,)
         exprs: Any = getattr(function, "exprs", ())
         rounded = function.name == "div" and exprs != (Input(0) / Input(1),)
         if function.name not in OPERATORS or len(inputs) != 2 or rounded:
