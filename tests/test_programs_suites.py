@@ -95,6 +95,7 @@ def test_rows_of_a_sparse_product_are_joined():
     for reduce, first in wanted.items():
         found = clnet.sparse.mm(x, y, reduce)
         assert found.tolist() == [first, [0.0, 0.0], [9.0, -12.0]]
+    assert clnet.sparse.mm(x, y, "max").tolist()[0] == wanted["amax"]
     clnet.sparse.mm(x, y, "amin").sum().backward()
     assert y.grad.tolist() == [[0.0, 1.0], [1.0, 3.0], [0.0, 0.0]]
     assert clnet.dsmm(x, y.detach()).tolist() == [[-7.0, 10.0], [0.0, 0.0], [9.0, -12.0]]
@@ -190,6 +191,8 @@ def test_what_modules_have_is_named():
     found = [name for name, _ in net._named_members(own, "a", remove_duplicate=False)]
     assert found == ["a.0.weight", "a.0.bias", "a.1.0.weight", "a.1.0.bias", "a.1.1.weight"]
     assert not list(net._named_members(own, recurse=False))
+    fresh = net._named_members(lambda module: ((k, [k]) for k in module._parameters))
+    assert [name for name, _ in fresh] == ["0.weight", "0.bias", "1.1.weight", "1.1.bias"]
     assert net[1]._get_abs_string_index(-1) == "1"
 
 
@@ -267,3 +270,21 @@ def test_segments_take_both_names_of_extremes():
     for name, wanted in (("amax", [3.0, 2.0]), ("amin", [1.0, 2.0])):
         found = clnet._segment_reduce(x, name, offsets=clnet.tensor([0, 2, 3]))
         assert found.tolist() == wanted
+
+
+def test_functions_take_sparse_tensors_that_want_no_gradient():
+    class Product(clnet.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, y):
+            ctx.save_for_backward(x)
+            return clnet.dsmm(x, y)
+
+        @staticmethod
+        def backward(ctx, g):
+            (x,) = ctx.saved_tensors
+            return None, clnet.dsmm(x.t(), g)
+
+    x = clnet.tensor([[0.0, 2.0], [3.0, 0.0]]).to_sparse()
+    y = clnet.ones(2, 1, requires_grad=True)
+    Product.apply(x, y).sum().backward()
+    assert y.grad.tolist() == [[3.0], [2.0]]

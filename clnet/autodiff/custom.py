@@ -316,7 +316,9 @@ def _on_tape(
     spots: tuple[bool, ...],
 ) -> list[Tensor]:
     """The outputs as those of a node; what was saved is the node's to keep and to check."""
-    places = tuple(i for i, x in enumerate(args) if isinstance(x, Tensor))
+    places = tuple(
+        i for i, x in enumerate(args) if isinstance(x, Tensor) and (wanted[i] or _is_dense(x))
+    )
     inputs = [args[i] for i in places]
     saved, ctx.to_save = ctx.to_save, ()
     order, others = _found(saved, inputs, outputs)

@@ -407,12 +407,12 @@ class Module(ModuleState):
         remove_duplicate: bool = True,  # noqa: FBT001, FBT002
     ) -> Iterator[tuple[str, Any]]:
         """What a function gives of each module, each value once, with dotted names."""
-        seen: set[int] = set()
+        seen: dict[int, Any] = {}  # which lets no later value have the id of a former one
         below = self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate)
         for path, module in below if recurse else [(prefix, self)]:
             for name, value in get_members_fn(module):
                 if value is not None and id(value) not in seen:
-                    seen.update({id(value)} if remove_duplicate else ())
+                    seen.update({id(value): value} if remove_duplicate else {})
                     yield f"{path}.{name}" if path else name, value
 
     def parameters(self, recurse: bool = True) -> Iterator[Parameter]:  # noqa: FBT001, FBT002

@@ -36,8 +36,8 @@ def mm(mat1: Tensor, mat2: Tensor, reduce: str = "sum") -> Tensor:
         mat1: ``(m, k)``.
         mat2: ``(k, n)``.
         reduce: how the products of a row are joined: ``sum``, or, of a sparse matrix and a dense
-            one, ``mean``, ``amax`` or ``amin``; elements that are not kept do not count, and rows
-            without any are 0.
+            one, ``mean``, ``amax`` (or ``max``) or ``amin`` (or ``min``); elements that are not
+            kept do not count, and rows without any are 0.
 
     Returns:
         ``(m, n)``, dense if one of them is; else sparse, for which the host waits.
@@ -60,6 +60,7 @@ def mm(mat1: Tensor, mat2: Tensor, reduce: str = "sum") -> Tensor:
         law, hint = "operands are sparse in both axes", "Convert it with x.to_dense()"
         raise ShapeError("sparse.mm", law, sparse_dim=hybrid[0].sparse_dim(), remedy=hint)
     if reduce != "sum":
+        reduce = {"max": "amax", "min": "amin"}.get(reduce, reduce)
         if reduce not in _JOINS:
             law = f"reduce is one of sum, {', '.join(_JOINS)}"
             raise ArgumentError("sparse.mm", law, reduce=reduce)
