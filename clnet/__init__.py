@@ -181,7 +181,7 @@ _LATER: dict[str, tuple[str, str | None]] = {
     "vmap": ("func", "vmap"),
     **{f"sparse_{n}_tensor": ("sparse", f"sparse_{n}_tensor") for n in "coo csr csc".split()},
     "sparse_compressed_tensor": ("sparse", "sparse_compressed_tensor"),
-    "spmm": ("sparse", "mm"),
+    **dict.fromkeys(("spmm", "dsmm", "hsmm"), ("sparse", "mm")),
     "stft": ("fft", "stft"),
     "istft": ("fft", "istft"),
     "Future": ("compat.futures", "Future"),
@@ -210,6 +210,11 @@ _LATER: dict[str, tuple[str, str | None]] = {
     "_export": ("compat.refused", "export"),
     **{n: ("compat.elsewhere", n) for n in "cpu mps mtia xpu".split()},
     **{n: ("compat.inner_ops", n) for n in "_grouped_mm _int_mm _sample_dirichlet".split()},
+    "_segment_reduce": ("compat.inner_ops", "_segment_reduce"),
+    **{
+        n: ("compat.inner_ops", n)
+        for n in ("_convert_indices_from_coo_to_csr", "_convert_indices_from_csr_to_coo")
+    },
     "_softmax_backward_data": ("compat.inner_ops", "_softmax_backward_data"),
     "_log_softmax_backward_data": ("compat.inner_ops", "_log_softmax_backward_data"),
     **dict.fromkeys(("_dynamo", "compiler"), ("compat.dynamo", None)),
@@ -227,7 +232,7 @@ _LATER: dict[str, tuple[str, str | None]] = {
     "__config__": ("compat.config", None),
     "_custom_ops": ("compat.library", None),
     "__future__": ("compat.future_flags", None),
-    "functional": ("ops", None),
+    "functional": ("compat.functional", None),
 }
 _SETTINGS = ("compat.process", "compat.symbols")
 
@@ -290,7 +295,12 @@ class _Facade(_Replaceable):
 
 
 if not TYPE_CHECKING:  # for ``from clnet import *``
-    __all__ = [name for name in (*globals(), "checkpoint", "compile", "profile") if name[0] != "_"]
+    _of_star = (*globals(), *_later_methods.AS_FUNCTIONS, *_attribute.TYPE_NAMES)
+    __all__ = [
+        name
+        for name in dict.fromkeys((*_of_star, "autocast", "checkpoint", "compile", "profile"))
+        if name[0] != "_"
+    ]
 _sys.modules[__name__].__class__ = _Facade
 _later_methods.attach(_module, nn.Module)
 _placed(__name__, vars(Tensor), owner="Tensor")

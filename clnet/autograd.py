@@ -66,3 +66,11 @@ def __getattr__(name: str) -> _Any:
 def __dir__() -> list[str]:
     """What is here, and what would be imported."""
     return sorted({*globals(), *_LATER})
+
+
+if not TYPE_CHECKING:  # for ``from clnet.autograd import *``
+    __all__ = [
+        *("Function", "Variable", "backward", "detect_anomaly", "enable_grad", "function", "grad"),
+        *("grad_mode", "gradcheck", "gradgradcheck", "inference_mode", "no_grad"),
+        *("set_detect_anomaly", "set_grad_enabled", "variable"),
+    ]

@@ -52,8 +52,8 @@ def manual_seed(seed: Any) -> Generator:
     """Start the default generator again from a seed.
 
     Args:
-        seed: a whole number in ``[-2**63, 2**64)``; the same one gives the same numbers on every
-            device.
+        seed: a whole number in ``[-2**63, 2**64)``, or a tensor of one; the same one gives the same
+            numbers on every device.
 
     Returns:
         The generator.
@@ -70,6 +70,8 @@ def manual_seed(seed: Any) -> Generator:
         >>> clnet.rand(2).tolist() == x.tolist()
         True
     """
+    if hasattr(seed, "item"):  # a tensor of one, NumPy's
+        seed = seed.item()
     key = seed if type(seed) is int else integer("manual_seed", "seed", seed)
     now = mode.current()
     if now.tracer is None:

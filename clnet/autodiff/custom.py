@@ -20,7 +20,7 @@ from .custom_batch import applied_to_batch
 from .overwrite import become
 from .tape import Node
 
-__all__ = ["Function", "FunctionCtx", "once_differentiable"]
+__all__ = ["Function", "FunctionCtx", "InplaceFunction", "once_differentiable"]
 
 
 def _like_its_argument(g: Any, shape: tuple[int, ...], dtype: DType) -> Any:
@@ -250,6 +250,18 @@ def _become(x: Tensor, made: Tensor, dirty: set[int]) -> Tensor:
     return x
 
 
+class InplaceFunction(Function):
+    """PyTorch's older base of functions that may write over their argument: a :class:`Function`.
+
+    Args:
+        inplace: kept as the attribute of that name, of an object that nothing calls.
+    """
+
+    def __init__(self, inplace: bool = False) -> None:  # noqa: FBT001, FBT002 - PyTorch's
+        super().__init__()
+        self.inplace = inplace
+
+
 def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
     """A ``backward`` whose ops are not recorded: to differentiate what it gives is an error.
 
@@ -304,7 +316,9 @@ def _on_tape(
     spots: tuple[bool, ...],
 ) -> list[Tensor]:
     """The outputs as those of a node; what was saved is the node's to keep and to check."""
-    places = tuple(i for i, x in enumerate(args) if isinstance(x, Tensor))
+    places = tuple(
+        i for i, x in enumerate(args) if isinstance(x, Tensor) and (wanted[i] or _is_dense(x))
+    )
     inputs = [args[i] for i in places]
     saved, ctx.to_save = ctx.to_save, ()
     order, others = _found(saved, inputs, outputs)

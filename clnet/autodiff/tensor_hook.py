@@ -20,26 +20,40 @@ _KEYS = count()
 _HANDLES = weakref.WeakValueDictionary[int, Any]()
 
 
+def _nothing() -> None:
+    """Nobody but the program looks at its own table."""
+
+
 class HookHandle:
     """A hook in its place; ``remove()`` or the end of a ``with`` block takes it away.
 
     Args:
         table: the hooks of that place, where this one is entered.
-        hook: the function.
+        hook: the function; None: who asks enters it, by :attr:`id`.
         changed: called when the table has changed.
         prepend: whether it is called before those that are there.
+        extra_dict: another table, or several, from which the hook's key is taken, too.
 
     Attributes:
         key: the hook's in the table.
     """
 
     def __init__(
-        self, table: Table, hook: Hook, changed: Callable[[], None], *, prepend: bool = False
+        self,
+        table: Table,
+        hook: Hook | None = None,
+        changed: Callable[[], None] = _nothing,
+        *,
+        prepend: bool = False,
+        extra_dict: Any = None,
     ) -> None:
         self._table = table
         self._changed = changed
+        self._extra = extra_dict if isinstance(extra_dict, list) else [extra_dict]
         self.key = next(_KEYS)
         _HANDLES[self.key] = self
+        if hook is None:
+            return
         table[self.key] = hook
         if prepend:
             table.move_to_end(self.key, last=False)
@@ -57,6 +71,9 @@ class HookHandle:
 
     def remove(self) -> None:
         """Take the hook away; a second time changes nothing."""
+        for table in self._extra:
+            if table is not None:
+                table.pop(self.key, None)
         if self._table.pop(self.key, None) is not None:
             self._changed()
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from .. import ops
+from ..creation import arange
 from ..distributions import Dirichlet
 from ..errors import DtypeError, ShapeError
 from ..ops import grouped_mm as _grouped_mm  # noqa: F401 - its first name
-from ..values.dtypes import DType, int8, int32
+from ..ops import segment_reduce as _segment_reduce  # noqa: F401 - PyTorch has both
+from ..values.dtypes import DType, int8, int32, int64
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
@@ -49,3 +51,29 @@ def _int_mm(x: Tensor, mat2: Tensor) -> Tensor:  # for programs
     if x.ndim != 2 or mat2.ndim != 2:
         raise ShapeError("_int_mm", "operands are matrices", a=x.shape, b=mat2.shape)
     return ops.matmul(x.to(int32), mat2.to(int32))
+
+
+def _convert_indices_from_coo_to_csr(  # for programs
+    input: Tensor,  # noqa: A002 - PyTorch's name
+    size: int,
+    *,
+    out_int32: bool = False,
+) -> Tensor:
+    """Where each of ``size`` rows begins, ``(size + 1,)``, of elements' rows that ascend."""
+    rows = arange(size + 1, device=input.device, dtype=input.dtype)
+    return ops.searchsorted(input, rows).to(int32 if out_int32 else int64)
+
+
+def _convert_indices_from_csr_to_coo(  # for programs
+    crow_indices: Tensor,
+    col_indices: Tensor,
+    *,
+    out_int32: bool = False,
+    transpose: bool = False,
+) -> Tensor:
+    """Rows and columns of elements, ``(2, n)``, of where rows begin; ``transpose`` swaps them."""
+    every = arange(col_indices.shape[0], device=col_indices.device, dtype=crow_indices.dtype)
+    rows = ops.searchsorted(crow_indices, every, right=True) - 1
+    dtype = int32 if out_int32 else int64
+    both = (rows.to(dtype), col_indices.to(dtype))
+    return ops.stack(both[::-1] if transpose else both)

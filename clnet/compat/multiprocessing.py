@@ -29,6 +29,7 @@ __all__ = [
     "spawn",
     "start_processes",
 ]
+__all__ += _python.__all__
 
 _LOOKS_S = 0.05
 # Others that wait for one that failed are ended then; MPI ends them itself, mostly.

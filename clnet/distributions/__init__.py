@@ -166,3 +166,4 @@ __all__ = [
     "uniform",
     "utils",
 ]
+__all__ += transforms.__all__

@@ -103,7 +103,11 @@ class Independent(Distribution):
         cut = len(self.base_dist.batch_shape) - self.reinterpreted_batch_ndims
         inner = self.base_dist.batch_shape[cut:]
         base = self.base_dist.expand((*batch_shape, *inner))
-        return Independent(base, self.reinterpreted_batch_ndims, validate_args=False)
+        made = self._get_checked_instance(Independent, _instance)
+        made.__dict__.update(self.__dict__)
+        Independent.__init__(made, base, self.reinterpreted_batch_ndims, validate_args=False)
+        made._validate_args = self._validate_args
+        return made
 
     def __repr__(self) -> str:
         return f"Independent({self.base_dist!r}, {self.reinterpreted_batch_ndims})"

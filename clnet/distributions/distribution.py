@@ -123,6 +123,7 @@ class Distribution:
             for name, wanted in self.arg_constraints.items():
                 if name in given and not constraint.is_dependent(wanted):
                     self._check(name, getattr(self, name), wanted)
+        super().__init__()  # of programs' distributions that are modules, too
 
     @staticmethod
     def set_default_validate_args(value: bool) -> None:  # noqa: FBT001 - PyTorch's

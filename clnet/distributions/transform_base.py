@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from typing import Any
 
 from .. import ops
@@ -22,7 +23,11 @@ class Transform:
     """``y = f(x)``; a subclass writes ``_call``, ``_inverse`` and ``log_abs_det_jacobian``.
 
     Args:
-        cache_size: taken as PyTorch does.
+        cache_size: 1: the last ``x`` is kept with its ``y``, so that one gives the other without
+            being computed anew; 0: nothing is kept.
+
+    Raises:
+        ArgumentError: if it is neither.
 
     Attributes:
         bijective: whether each ``y`` comes of one ``x``.
@@ -42,7 +47,16 @@ class Transform:
             checked_class(cls)
 
     def __init__(self, cache_size: int = 0) -> None:
+        self._keep(cache_size)
+        super().__init__()  # of programs' transforms that are modules, too
+
+    def _keep(self, cache_size: int) -> None:
+        if cache_size not in (0, 1):
+            law = "cache_size is 0 or 1"
+            raise ArgumentError(type(self).__name__, law, cache_size=cache_size)
         self._cache_size = cache_size
+        if cache_size:
+            self._cached_x_y: tuple[Tensor | None, Tensor | None] = None, None
 
     @property
     def event_dim(self) -> int:
@@ -63,13 +77,38 @@ class Transform:
         return axes
 
     def with_cache(self, cache_size: int = 1) -> Transform:
-        """Itself: nothing is kept between calls."""
-        del cache_size
-        return self
+        """One of the same settings that keeps as many results; itself, if it does.
+
+        Raises:
+            ArgumentError: if ``cache_size`` is neither 0 nor 1.
+        """
+        if cache_size == self._cache_size:
+            return self
+        made = copy(self)
+        made._keep(cache_size)
+        return made
 
     def __call__(self, x: Tensor) -> Tensor:
         """``f(x)``."""
-        return self._call(x)
+        if not self._cache_size:
+            return self._call(x)
+        before, kept = self._cached_x_y
+        if x is before and kept is not None:
+            return kept
+        y = self._call(x)
+        self._cached_x_y = x, y
+        return y
+
+    def _inv_call(self, y: Tensor) -> Tensor:
+        """``x`` of ``y = f(x)``."""
+        if not self._cache_size:
+            return self._inverse(y)
+        kept, after = self._cached_x_y
+        if y is after and kept is not None:
+            return kept
+        x = self._inverse(y)
+        self._cached_x_y = x, y
+        return x
 
     def _call(self, x: Tensor) -> Tensor:
         raise NotImplementedError(f"{type(self).__name__}._call")
@@ -110,7 +149,8 @@ class Transform:
 
 def _settings(transform: Transform) -> dict[str, Any]:
     """What it was made of; where values lie follows."""
-    return {k: v for k, v in vars(transform).items() if k not in ("domain", "codomain")}
+    left_out = ("domain", "codomain", "_cache_size", "_cached_x_y")
+    return {k: v for k, v in vars(transform).items() if k not in left_out}
 
 
 def _same(one: Any, other: Any) -> bool:
@@ -130,7 +170,7 @@ class _InverseTransform(Transform):
         return self._given.sign
 
     def _call(self, x: Tensor) -> Tensor:
-        return self._given._inverse(x)
+        return self._given._inv_call(x)
 
     def _inverse(self, y: Tensor) -> Tensor:
         return self._given(y)

@@ -191,6 +191,7 @@ _PROPERTIES: dict[str, tuple[Callable[[Tensor], Any], str]] = {
     "nbytes": (lambda x: x.numel() * x.dtype.itemsize, "Bytes of its elements."),
     "itemsize": (lambda x: x.dtype.itemsize, "Bytes of an element."),
     "is_meta": (lambda x: x.device.type == "meta", "Whether it has a shape, but no elements."),
+    "_cdata": (id, "A number of the tensor's own, by which programs know it again."),
     "_version": (
         _version,
         "How often its memory was written in place.",

@@ -20,6 +20,7 @@ import tempfile
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from enum import Enum
+from functools import partial
 from pathlib import Path, PurePath
 from typing import Any, BinaryIO, TypeAlias
 
@@ -32,15 +33,18 @@ from ..device import Device, current_device
 from ..device import device as open_device
 from ..errors import ArgumentError, CheckpointError, MissingFileError, refusal, shortened
 from ..nn import Module, Parameter, functional
+from ..sparse import SparseTensor, sparse_coo_tensor
 from ..tensor import Tensor
 from ..values.arguments import shown
 from ..values.atomic import replacing
 from ..values.dtypes import DType, from_name
 from ..values.foreign import host_array, is_foreign
+from ..values.words import WORDS
 from . import gguf, mxnet_file
 from .beside import HOLDERS, is_plain_class, set_state
 from .caffe_file import load_caffe
 from .checkpoint import escaped, unused_name
+from .named import name_of, of_name
 from .sharing import groups_of, laid
 from .state import load_state, packed
 from .torch_file import read_stream, read_zip
@@ -52,6 +56,7 @@ _TENSOR, _ARRAY, _TUPLE, _FLOAT, _COMPLEX = "$tensor", "$array", "$tuple", "$flo
 _PAIRS, _ORDERED, _SET, _BYTES, _DTYPE = "$pairs", "$ordered", "$set", "$bytes", "$dtype"
 _NAMESPACE, _PATH, _OBJECT, _ENUM = "$namespace", "$path", "$object", "$enum"
 _MODULE, _AGAIN, _OP, _COMPILED = "$module", "$again", "$op", "$compiled"
+_SPARSE, _NAME, _PARTIAL = "$sparse", "$name", "$partial"
 
 _SORTS: dict[type, str] = {
     **dict.fromkeys((Module, Compiled), "a module"),
@@ -71,8 +76,9 @@ def save(obj: Any, f: File, *args: Any, **kwargs: Any) -> None:
             bytes, dtypes, paths, None, in dicts, OrderedDicts, lists, tuples, sets and the
             namespaces of ``argparse`` and ``types``, members of enumerations. Tensors that share
             memory do so when they are loaded, and are stored once if it is all. Modules and other
-            objects that are nothing but their attributes, if these are of these kinds, or functions
-            of clnet's; hooks are left out.
+            objects that are nothing but their attributes, if these are of these kinds; classes and
+            functions of modules (not of Python's library), which are stored by name, and
+            ``functools.partial`` of them; hooks are left out.
         f: a path, whose file is replaced atomically, or a binary file to write to.
         *args: PyTorch's ``pickle_module`` and ``pickle_protocol``, which say nothing here.
         **kwargs: the same by name.
@@ -140,7 +146,9 @@ def load(
         map_location: the device that tensors go to, however it is spelt; None, a function or a dict
             (which speak of PyTorch's devices): the current one.
         pickle_module: refused if given; there is no unpickler to choose.
-        weights_only: False: modules and objects are made, too.
+        weights_only: False: modules and objects are made, too, and may hold functions of what the
+            program has loaded, which run when the program calls what holds them: this is for files
+            of people whom you trust.
         mmap: taken as PyTorch does.
         encoding: taken as PyTorch does.
 
@@ -238,6 +246,11 @@ class _Writer:
             return value
         if type(value) is float:
             return value if math.isfinite(value) else {_FLOAT: repr(value)}
+        if isinstance(value, SparseTensor):
+            plain = value.detach()
+            parts = (plain.places(), plain.elements(), tuple(plain.shape), plain.is_coalesced())
+            given = (*parts, plain.layout.name, value.requires_grad)
+            return {_SPARSE: [self.stored(part, where, 0) for part in given]}
         if isinstance(value, Tensor):
             array = value.array
             key = (id(array.storage), array.offset, array.shape, array.strides, array.dtype)
@@ -305,6 +318,11 @@ class _Writer:
         name = getattr(value, "__name__", "")
         if callable(value) and _op_named(name) is value:
             return {_OP: name}
+        if type(value) is partial:
+            parts = (value.func, value.args, value.keywords)
+            return {_PARTIAL: [self.stored(part, where, depth) for part in parts]}
+        if (name := name_of(value)) is not None:
+            return {_NAME: name}
         kind = f"{type(value).__module__}.{type(value).__qualname__}"
         raise _UnstorableError(f"{where or 'it'} is a {kind}, which cannot be stored")
 
@@ -393,6 +411,11 @@ class _Reader:
             _OBJECT: lambda given: self._object(*given),
             _ENUM: lambda given: self._member(*given),
             _COMPILED: lambda given: self._kind(given[0], Compiled)(self.value(given[1])),
+            _SPARSE: lambda parts: self._sparse(*map(self.value, parts)),
+            _NAME: self._named,
+            _PARTIAL: lambda parts: partial(
+                self.value(parts[0]), *self.value(parts[1]), **self.value(parts[2])
+            ),
             _AGAIN: lambda number: self._modules[number],
             _OP: _op_named,
         }
@@ -445,10 +468,7 @@ class _Reader:
 
     def _kind(self, kind: str, base: type) -> Any:
         """The class of that name, a subclass of ``base``."""
-        if not self._making:
-            hint = "Pass weights_only=False if objects are to be made, or save a state_dict()"
-            law = f"the file holds {_SORTS[base]}, and weights_only is not False"
-            raise CheckpointError(self._file, law, module=kind, remedy=hint)
+        self._require_making(_SORTS[base], kind)
         place, _, name = kind.partition(":")
         found: Any = sys.modules.get(place)
         for part in name.split("."):
@@ -457,6 +477,26 @@ class _Reader:
             hint = "Define or import it before the file is loaded, under that name"
             raise CheckpointError(self._file, "the class is loaded", module=kind, remedy=hint)
         return found
+
+    def _named(self, name: str) -> Any:
+        self._require_making("a class or a function", name)
+        found = of_name(name)
+        if found is None:
+            hint = "Define or import it before the file is loaded, under that name"
+            raise CheckpointError(self._file, "it is loaded", name=name, remedy=hint)
+        return found
+
+    def _require_making(self, sort: str, kind: str) -> None:
+        if not self._making:
+            hint = "Pass weights_only=False if objects are to be made, or save a state_dict()"
+            law = f"the file holds {sort}, and weights_only is not False"
+            raise CheckpointError(self._file, law, module=kind, remedy=hint)
+
+    def _sparse(self, places: Any, values: Any, size: Any, *given: Any) -> Tensor:
+        coalesced, layout, wanted = given
+        made = sparse_coo_tensor(places, values, size, is_coalesced=coalesced)
+        made = made if layout == made.layout.name else made.to_sparse(layout=WORDS[layout])
+        return made.requires_grad_(wanted)
 
     def _tensor(self, name: str, form: int) -> Tensor:
         if (name, form) not in self._made:

@@ -93,6 +93,10 @@ class _Numbered(Module):
     def _chosen(self: SelfT, entries: list[tuple[str, Module]]) -> SelfT:
         return type(self)([m for _, m in entries])
 
+    def _get_abs_string_index(self, idx: Any) -> str:  # for programs
+        """The number of a place, as text; of a place from the end, too."""
+        return str(list(self._modules).index(self._name(idx)))
+
     def _name(self, index: Any) -> str:
         index = operator.index(index)
         if not -len(self) <= index < len(self):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from types import FunctionType
 from typing import Any
 
 from ..autodiff.gradient import forget_gradients
@@ -41,6 +43,16 @@ from .module_state import ModuleState
 from .parameter import Buffer as Buffer
 from .parameter import Parameter as Parameter
 
+_OWN = f"{__name__.partition('.')[0]}."
+
+
+def _is_of_clnet(value: FunctionType) -> bool:
+    """Whether it is a function of a module here, such as an op."""
+    place = value.__module__ or ""
+    if not place.startswith(_OWN):
+        return False
+    return getattr(sys.modules.get(place), value.__name__, None) is value
+
 
 class Module(ModuleState):
     """A layer or model: a callable with parameters.
@@ -65,6 +77,10 @@ class Module(ModuleState):
         super().__init_subclass__(**given)
         if cls.__module__.startswith(f"{__package__}."):
             checked_class(cls)
+        if not cls.__module__.startswith(_OWN):
+            for name, value in [*vars(cls).items()]:
+                if type(value) is FunctionType and _is_of_clnet(value):
+                    setattr(cls, name, staticmethod(value))  # as PyTorch's, which are no methods
 
     def __init__(self) -> None:
         fields: dict[str, Any] = {
@@ -382,6 +398,22 @@ class Module(ModuleState):
             remove_duplicate: False: under each of their names.
         """
         return self._clnet_named("_parameters", prefix, recurse, remove_duplicate)
+
+    def _named_members(  # for programs
+        self,
+        get_members_fn: Callable[[Module], Iterable[tuple[str, Any]]],
+        prefix: str = "",
+        recurse: bool = True,  # noqa: FBT001, FBT002 - PyTorch's
+        remove_duplicate: bool = True,  # noqa: FBT001, FBT002
+    ) -> Iterator[tuple[str, Any]]:
+        """What a function gives of each module, each value once, with dotted names."""
+        seen: dict[int, Any] = {}  # which lets no later value have the id of a former one
+        below = self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate)
+        for path, module in below if recurse else [(prefix, self)]:
+            for name, value in get_members_fn(module):
+                if value is not None and id(value) not in seen:
+                    seen.update({id(value): value} if remove_duplicate else {})
+                    yield f"{path}.{name}" if path else name, value
 
     def parameters(self, recurse: bool = True) -> Iterator[Parameter]:  # noqa: FBT001, FBT002
         """All parameters, each once; without ``recurse`` the module's own."""

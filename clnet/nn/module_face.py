@@ -64,15 +64,13 @@ class ModuleFace:
         Returns:
             The module. Elements are kept, but for those of ``meta``, which are of any value then.
         """
-        for module in self.modules() if recurse else [self]:
-            for value in _own(module):
-                if value.is_meta:
-                    value.array = empty(value.shape, dtype=value.dtype, device=device).array
-                else:
-                    value.array = value.detach().to(device).array
-                value.grad = None
-            module._clnet_changed()
-        return self
+
+        def moved(x: Tensor) -> Tensor:
+            return empty(x.shape, dtype=x.dtype, device=device) if x.is_meta else x.to(device)
+
+        for value in _tensors(self) if recurse else _own(self):
+            value.grad = None
+        return self._apply(moved, recurse=recurse)  # which programs override
 
     def share_memory(self: ModuleT) -> ModuleT:
         """The module: memory is not shared between processes.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -304,7 +305,7 @@ class ModuleState(ModuleFace, HookedModule):
         with_module: bool = False,  # noqa: FBT001, FBT002 - PyTorch's
     ) -> HookHandle:
         """As the public one; the module is the first argument ``with_module`` alone."""
-        called = hook if with_module else lambda module, *args: hook(*args)
+        called = hook if with_module else _WithoutModule(hook)
         return HookHandle(self._clnet_hooks.load_before, called, _nothing)
 
     def register_load_state_dict_post_hook(self, hook: Callable[..., Any]) -> HookHandle:
@@ -313,6 +314,16 @@ class ModuleState(ModuleFace, HookedModule):
         Names that it takes off the two lists are no error.
         """
         return HookHandle(self._clnet_hooks.load_after, hook, _nothing)
+
+
+@dataclass(frozen=True, slots=True)
+class _WithoutModule:
+    """Calls a hook with all but the module; unlike a function in a function it can be pickled."""
+
+    hook: Callable[..., Any]
+
+    def __call__(self, module: Any, *args: Any) -> Any:
+        return self.hook(*args)
 
 
 def _nothing() -> None:

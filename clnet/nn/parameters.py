@@ -22,8 +22,9 @@ from ..ops.multi_tensor import norm_of_all, update_many
 from ..tensor import Tensor
 from ..values.arguments import checked
 from ..values.plain import shown
+from ..values.words import MemoryFormat
 from . import fusion as fusion
-from . import packed as rnn  # noqa: F401 - nn.utils.rnn
+from . import packed as rnn
 from . import parametrizations as parametrizations
 from . import parametrize as parametrize
 from . import prune as prune
@@ -38,20 +39,35 @@ from .weight_norm import spectral_norm as spectral_norm
 from .weight_norm import weight_norm as weight_norm
 
 __all__ = [
+    "clip_grad_norm",
     "clip_grad_norm_",
     "clip_grad_value_",
     "clip_grads_with_norm_",
+    "convert_conv2d_weight_memory_format",
+    "convert_conv3d_weight_memory_format",
+    "fuse_conv_bn_eval",
+    "fuse_conv_bn_weights",
+    "fuse_linear_bn_eval",
+    "fuse_linear_bn_weights",
     "get_total_norm",
     "parameters_to_vector",
+    "parametrizations",
+    "parametrize",
+    "remove_spectral_norm",
+    "remove_weight_norm",
+    "rnn",
     "skip_init",
+    "spectral_norm",
+    "stateless",
     "vector_to_parameters",
+    "weight_norm",
 ]
 
 M = TypeVar("M", bound=Module)
 _EPS = 1e-6  # PyTorch's
 _tensor_or_tensors, _no_grad = Tensor | Iterable[Tensor], no_grad()  # for programs
 # Where PyTorch has the functions of this module.
-clip_grad = convert_parameters = sys.modules[__name__]
+clip_grad = convert_parameters = init = memory_format = sys.modules[__name__]
 _named_member_accessor = stateless
 
 
@@ -194,6 +210,26 @@ def skip_init(module_cls: Callable[..., M], *args: Any, **kwargs: Any) -> M:
     where = kwargs.pop("device", None)
     made = module_cls(*args, device="meta", **kwargs)
     return made.to_empty(device=zeros(0).device if where is None else where)
+
+
+def convert_conv2d_weight_memory_format(module: M, memory_format: Any) -> M:
+    """The module as it is: no result depends on how filters lie, and kernels lay them as they need.
+
+    Args:
+        module: any.
+        memory_format: one of PyTorch's.
+
+    Raises:
+        ArgumentError: if it is no memory format.
+    """
+    if not isinstance(memory_format, MemoryFormat):
+        law = "memory_format is one of PyTorch's, such as channels_last"
+        name = "convert_conv2d_weight_memory_format"
+        raise ArgumentError(name, law, memory_format=shown(memory_format))
+    return module
+
+
+convert_conv3d_weight_memory_format = convert_conv2d_weight_memory_format
 
 
 def _listed(parameters: Tensor | Iterable[Tensor]) -> list[Tensor]:

@@ -47,7 +47,7 @@ def segment_reduce(
 
     Args:
         data: ``(*batch, n, *rest)``, floating.
-        reduce: ``sum``, ``mean``, ``max``, ``min`` or ``prod``.
+        reduce: ``sum``, ``mean``, ``max`` (or ``amax``), ``min`` (or ``amin``) or ``prod``.
         lengths: ``(*batch, segments)``, whole numbers.
         indices: not taken, as in PyTorch.
         offsets: ``(*batch, segments + 1)``: where segments begin and end; in place of lengths.
@@ -66,6 +66,7 @@ def segment_reduce(
         DataDomainError: at the next synchronisation, if lengths do not add up.
     """
     name = "segment_reduce"
+    reduce = {"amax": "max", "amin": "min"}.get(reduce, reduce)
     require_floating(name, data.array)
     if reduce not in _JOINS:
         raise ArgumentError(name, f"reduce is one of {', '.join(_JOINS)}", reduce=reduce)

@@ -1,5 +1,11 @@
 """Optimisers and learning-rate schedules."""
 
+from . import adam as adamw  # noqa: F401 - PyTorch's names of files
+from . import adam as sparse_adam  # noqa: F401
+from . import adamax as radam  # noqa: F401
+from . import adaptive as adadelta  # noqa: F401
+from . import adaptive as adagrad  # noqa: F401
+from . import adaptive as nadam  # noqa: F401
 from . import lr_scheduler, swa_utils
 from .adafactor import Adafactor
 from .adam import Adam, AdamW, SparseAdam

@@ -108,6 +108,10 @@ class SparseTensor(Tensor):
     @classmethod
     def __apply_function__(cls, function: Function, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
         """Products and sums by the function's name; anything else is refused."""
+        if function.name == "linear":
+            x, weight, *bias = inputs
+            product = OPERATORS["matmul"](x, weight.t())
+            return (product + bias[0] if bias else product,)
         exprs: Any = getattr(function, "exprs", ())
         rounded = function.name == "div" and exprs != (Input(0) / Input(1),)
         if function.name not in OPERATORS or len(inputs) != 2 or rounded:
@@ -173,6 +177,11 @@ class SparseTensor(Tensor):
     def is_coalesced(self) -> bool:
         """Whether indices ascend and none comes twice."""
         return self._coalesced
+
+    def _coalesced_(self, coalesced: bool) -> SparseTensor:  # for programs
+        """Say whether they do, which nobody looks at; returns it."""
+        self._coalesced = coalesced
+        return self
 
     def _nnz(self) -> int:
         return self._elements.shape[0]

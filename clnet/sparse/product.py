@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from .. import ops
-from ..creation import arange
+from ..creation import arange, zeros
 from ..errors import ArgumentError, ShapeError
 from ..tensor import Tensor, tensor
 from ..values.arguments import checked
@@ -20,11 +20,13 @@ from ..values.shapes import normalize_dim
 from .construction import sparse_coo_tensor
 from .layout import COO, CSR, OPERATORS, SparseTensor, flat_places, summed_rows
 
+_JOINS = ("mean", "amax", "amin")
+
 __all__ = ["addmm", "log_softmax", "mm", "sampled_addmm", "softmax", "spdiags", "sum"]
 
 
 @checked
-def mm(mat1: Tensor, mat2: Tensor) -> Tensor:
+def mm(mat1: Tensor, mat2: Tensor, reduce: str = "sum") -> Tensor:
     """The product of two matrices, one of them or both sparse.
 
     Rows of the dense one are gathered by the columns of the sparse one, scaled, and added up by
@@ -33,12 +35,16 @@ def mm(mat1: Tensor, mat2: Tensor) -> Tensor:
     Args:
         mat1: ``(m, k)``.
         mat2: ``(k, n)``.
+        reduce: how the products of a row are joined: ``sum``, or, of a sparse matrix and a dense
+            one, ``mean``, ``amax`` (or ``max``) or ``amin`` (or ``min``); elements that are not
+            kept do not count, and rows without any are 0.
 
     Returns:
         ``(m, n)``, dense if one of them is; else sparse, for which the host waits.
 
     Raises:
         ShapeError: if they are no matrices, or the inner sizes differ.
+        ArgumentError: if ``reduce`` is another.
 
     Example:
         >>> import clnet
@@ -53,6 +59,15 @@ def mm(mat1: Tensor, mat2: Tensor) -> Tensor:
     if hybrid:
         law, hint = "operands are sparse in both axes", "Convert it with x.to_dense()"
         raise ShapeError("sparse.mm", law, sparse_dim=hybrid[0].sparse_dim(), remedy=hint)
+    if reduce != "sum":
+        reduce = {"max": "amax", "min": "amin"}.get(reduce, reduce)
+        if reduce not in _JOINS:
+            law = f"reduce is one of sum, {', '.join(_JOINS)}"
+            raise ArgumentError("sparse.mm", law, reduce=reduce)
+        if not isinstance(mat1, SparseTensor) or isinstance(mat2, SparseTensor):
+            law = "with reduce the first operand is sparse and the second one dense"
+            raise ArgumentError("sparse.mm", law, reduce=reduce)
+        return _joined_rows(mat1, mat2, reduce)
     if isinstance(mat1, SparseTensor):
         return _both(mat1, mat2) if isinstance(mat2, SparseTensor) else _by_rows(mat1, mat2)
     if isinstance(mat2, SparseTensor):
@@ -63,6 +78,14 @@ def mm(mat1: Tensor, mat2: Tensor) -> Tensor:
 def _by_rows(a: SparseTensor, b: Tensor) -> Tensor:
     row, column = a.places()
     return summed_rows(b[column] * a.elements().reshape(-1, 1), row, a.shape[0])
+
+
+def _joined_rows(a: SparseTensor, b: Tensor, reduce: str) -> Tensor:
+    row, column = a.places()
+    products = b[column] * a.elements().reshape(-1, 1)
+    index = row.reshape(-1, 1).expand(products.shape)
+    start = zeros(a.shape[0], b.shape[1], dtype=products.dtype, device=products.device)
+    return ops.scatter_reduce(start, 0, index, products, reduce, include_self=False)
 
 
 def _both(a: SparseTensor, b: SparseTensor) -> SparseTensor:

@@ -43,7 +43,7 @@ from .promotion import (
     sort_of,
     with_sorts,
 )
-from .whole_number import UNWRAPPED, require_range, wrapped
+from .whole_number import ROUNDED, UNWRAPPED, require_range, rounded_to, wrapped
 
 if TYPE_CHECKING:
     from ...tensor import Tensor
@@ -374,6 +374,10 @@ def evaluate(
     form = _form(name, body, result, gradient, sorts, len(options), wanted)
     if form.function is not None:  # no numbers, nothing complex
         return _applied(form.function, operands, out)
+    if form.wide:
+        operands = [x.to(form.rounded) if k in form.wide else x for k, x in enumerate(operands)]
+        given = {"result": result, "promoted": promoted, "gradient": gradient}
+        return evaluate(name, body, operands, options, **given, out=out)
     kinds, compute, returned = form.kinds, form.compute, form.returned
     tensors = [operands[k] for k in form.tensors]
     if not tensors:
@@ -404,6 +408,8 @@ def evaluate(
         options = [wrapped(x, compute) for x in options]
         numbers = [wrapped(x, compute) for x in numbers]
     scalars = (*numbers, *options)
+    if form.rounded is not None:
+        scalars = tuple([rounded_to(form.rounded, x) for x in scalars])
     function = Pointwise(name, (form.expr,), scalars, compute, (returned,), form.gradient)
     return _applied(function, tensors, out)
 
@@ -420,6 +426,8 @@ class _Form(NamedTuple):
         gradient: as for :class:`Pointwise`.
         function: the op itself, if no number is part of it.
         tensors, numbers: the places of operands that are tensors, and real numbers.
+        rounded: the dtype of 16 bits to which all operands are rounded first; None: to none.
+        wide: the places of tensors that are converted to it.
     """
 
     kinds: tuple[str, ...]
@@ -430,6 +438,8 @@ class _Form(NamedTuple):
     function: Pointwise | None = None
     tensors: tuple[int, ...] = ()
     numbers: tuple[int, ...] = ()
+    rounded: DType | None = None
+    wide: tuple[int, ...] = ()
 
 
 @lru_cache(maxsize=4096)
@@ -450,7 +460,8 @@ def _form(
     kinds = tuple([_kind(dtype, is_number=level == NUMBER) for dtype, level in sorts])
     if all("number" in kind for kind in kinds):
         return _Form(kinds, float32, float32, None)  # to be refused
-    compute, returned = result(promoted_dtype(sorts) if promoted is None else promoted)
+    common = promoted_dtype(sorts) if promoted is None else promoted
+    compute, returned = result(common)
     tensors = tuple(place for place, kind in enumerate(kinds) if "number" not in kind)
     numbers = tuple(place for place, kind in enumerate(kinds) if kind == "number")
     if returned.is_complex or "complex" in kinds or "complex number" in kinds:
@@ -458,10 +469,15 @@ def _form(
     expr = _symbolic(body, kinds, options)
     if gradient is not None:
         gradient = _explicit(gradient, kinds, options)
-    function = None
-    if not options and "number" not in kinds:
+    function, rounded, wide = None, None, ()
+    if name in ROUNDED and common.is_floating_point and common.itemsize == 2:
+        rounded = common
+        wide = tuple([k for k in tensors if kinds[k] == "array" and sorts[k][0] is not common])
+    if not (options or wide or "number" in kinds):
         function = Pointwise(name, (expr,), (), compute, (returned,), gradient)
-    return _Form(kinds, compute, returned, expr, gradient, function, tensors, numbers)
+    return _Form(
+        kinds, compute, returned, expr, gradient, function, tensors, numbers, rounded, wide
+    )
 
 
 def _kind(dtype: DType, *, is_number: bool) -> str:

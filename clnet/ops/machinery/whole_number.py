@@ -1,4 +1,4 @@
-"""Whole numbers beside tensors of few bits: which their dtypes hold, and what becomes of others."""
+"""Numbers beside tensors of few bits: which their dtypes hold, and what becomes of others."""
 
 from __future__ import annotations
 
@@ -12,6 +12,20 @@ from ...values.dtypes import DType, Kind
 
 UNWRAPPED = {"clamp", "where", "masked_fill"}
 """Ops that refuse what others take modulo the dtype's range, as PyTorch's; powers an exponent."""
+
+ROUNDED = {"eq", "fmod", "ge", "gt", "hardshrink", "le", "lt", "ne", "remainder"}
+"""Ops that round what stands beside floats of 16 bits to these first, as PyTorch's on every device.
+
+Others compute in float32 with the number as it is, as PyTorch's sums and products do.
+"""
+
+
+def rounded_to(dtype: DType, value: Any) -> Any:
+    """A number as a floating dtype of 16 bits holds it; a cell, whose number changes, as it is."""
+    if not isinstance(value, int | float):
+        return value
+    with np.errstate(over="ignore"):
+        return float(dtype.numpy.type(value))
 
 
 def wrapped(value: Any, compute: DType) -> Any:
