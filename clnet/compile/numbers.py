@@ -169,7 +169,7 @@ class Numbers:
 
     def note(self, function: Callable[..., Any], args: tuple[Any, ...], result: Any) -> Any:
         """What was computed: a number that varies, too, or an answer that must stay the same."""
-        if not all(is_varying(x) or is_number(x) or x is None or x is True for x in args):
+        if not all(is_varying(x) or is_number(x) or x is None or type(x) is bool for x in args):
             return self._known_all(args, result)
         own: list[tuple[bool, Any]] = []
         for x in args:

@@ -36,6 +36,12 @@ def by_branches(own, x):
     return x * own.n if own.n % 3 == 0 else x - own.n
 
 
+def by_answers(own, x):
+    own.n += 1
+    own.n += own.n > 4
+    return x * own.n
+
+
 def by_cosine(own, x):
     rate = 0.5 * (1 + math.cos(math.pi * own.n / 20))
     own.n += 1
@@ -99,6 +105,7 @@ ONCE = {
 TWICE = {
     "containers": container,
     "branches": counts(by_branches, n=0),
+    "answers": counts(by_answers, n=0),
     "warmth": counts(by_warmth, n=0),
     "turns": counts(by_turns, a=1.0, b=2.0),
     "reset": counts(by_reset, n=0),
