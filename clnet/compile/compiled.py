@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from functools import partial, wraps
-from itertools import count
 from threading import RLock
 from types import MethodType
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -29,13 +28,14 @@ from .arguments import given_place, looked_at
 from .differentiable import Differentiable
 from .finish import Finish
 from .fuse_attention import fuse_attention
+from .kept_plans import AnyPlan, KeptPlans
 from .numbers import Numbers
 from .outer import Outer
 from .passes import PASSES, SAVING, Pass, rewrite
 from .plan import Plan
 from .record import Recorded, record
 from .regions import alive_bytes, memory_is_short
-from .renewal import MOST_PLANS, Renewals
+from .renewal import Renewals
 from .spanning import SpanningPlan, devices_of, split
 from .trace import Trace
 from .tracer import Tracer
@@ -43,20 +43,6 @@ from .varied import Varied, is_refusal
 
 _MOST_TURNS = 4
 _MOST_EAGER = 64
-_USES = count()
-
-
-class _Kept:
-    """Plans of one signature, with what makes results of their arrays.
-
-    Attributes:
-        entries: the plans; others are another object's.
-        used: larger than that of plans that were used before.
-    """
-
-    def __init__(self, entries: Sequence[tuple[AnyPlan, Finish]]) -> None:
-        self.entries = tuple(entries)
-        self.used = next(_USES)
 
 
 class Compiled:
@@ -91,7 +77,7 @@ class Compiled:
     _module: Any
     _recompute: bool | None
     _passes: tuple[Pass, ...]
-    _plans: dict[Any, _Kept]
+    _plans: KeptPlans
     _eager: set[Any]
     _varied: Varied
     _always: bool
@@ -118,7 +104,7 @@ class Compiled:
             "_module": next((m for m in (function, own) if hasattr(m, "named_parameters")), None),
             "_recompute": recompute,
             "_passes": tuple(passes),
-            "_plans": {},  # entered and removed by who traces
+            "_plans": KeptPlans(),
             "_eager": set(),  # of calls that run uncompiled
             "_varied": Varied(),
             "_always": always,  # whether every call is traced that finds no plan
@@ -278,9 +264,7 @@ class Compiled:
     @property
     def plans(self) -> list[AnyPlan]:
         """The plans that are kept, least recently used first."""
-        kept = list(self._plans.values())  # another thread may be tracing
-        kept.sort(key=lambda each: each.used)
-        return [plan for each in kept for plan, _ in each.entries]
+        return [plan for each in self._plans for plan, _ in each.entries]
 
     def _replayed(
         self, key: Any, tensors: list[Tensor], given: list[Tensor], numbers: list[Any]
@@ -293,7 +277,7 @@ class Compiled:
             with plan.turn(), plan.lock:  # what made a plan valid stays so until it has run
                 more = finish.gradients(given) if plan.valid(numbers) else None
                 if more is not None and finish.fits(whole := [*given, *more]):
-                    kept.used = next(_USES)
+                    kept.touch()
                     if self._renewals.owed:
                         self._renewals.repay()
                     finish.part(given)
@@ -309,7 +293,7 @@ class Compiled:
         given: list[Tensor],
     ) -> _Done:
         """What a new plan gives."""
-        self._renewals.begin(self._drop_outdated(key), [guards for guards, *_ in self._plans])
+        self._renewals.begin(self._drop_outdated(key), self._plans)
         device = key[1]
         plan, finish = self._trace(*call, device)
         # What it must know of numbers that are arguments tells calls apart from now on.
@@ -325,10 +309,11 @@ class Compiled:
                 raise TraceError("compile", law, function=self.__name__, remedy="Use their clones")
             # Plans that differ in gradients take turns when a step accumulates them.
             self._drop_outdated(key)  # the trace changed modules, too
-            kept = self._plans[key].entries if key in self._plans else ()
-            self._plans[key] = _Kept([*kept[1 - _MOST_TURNS :], (plan, finish)])
-            while len(self._plans) > MOST_PLANS:
-                self._plans.pop(min(self._plans, key=lambda key: self._plans[key].used))
+            before = self._plans.get(key)
+            kept = () if before is None else before.entries[1 - _MOST_TURNS :]
+            self._plans.put(key, (*kept, (plan, finish)))
+            for each in plan.devices:
+                each.pool.holders.add(self._plans)
             whole = [*given, *more]
             finish.part(given)
             return _Done(finish.results(_run(plan, [*tensors, *more], whole), whole))
@@ -341,12 +326,12 @@ class Compiled:
         Returns:
             The names of what lies outside for which they go.
         """
-        before = self._plans.pop(key, None)
+        before = self._plans.pop(key)
         entries = before.entries if before else []
         for plan, _ in entries:
             self._varied.differ(slot.name for slot in plan.differing_slots())
         if kept := [e for e in entries if not e[0].outdated()]:
-            self._plans[key] = _Kept(kept)
+            self._plans.put(key, kept)
         return [name for plan, _ in entries for name in plan.differing()]
 
     def _trace(
@@ -475,9 +460,6 @@ class _Done(NamedTuple):
     """What a call gave; it may be None."""
 
     result: Any
-
-
-AnyPlan = Plan | SpanningPlan
 
 
 def _run(plan: AnyPlan, tensors: list[Tensor], given: list[Tensor]) -> list[Array]:

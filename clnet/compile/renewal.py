@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from ..errors import TraceError
+from .kept_plans import KeptPlans
 
-__all__ = ["MOST_PLANS", "Renewals"]
+__all__ = ["Renewals"]
 
-MOST_PLANS = 16
-"""Signatures of which a compiled function keeps plans."""
 _MOST_RESTLESS = 8
 _MOST_CROWDED = 32
 _RETRIED = 64
@@ -33,8 +32,9 @@ class Renewals:
         self._name, self._always = name, always
         self._restless = 0  # traces in a row of what the function itself changed, less replays
         self._disturbed = 0  # ... of what lies outside and was another, without a replay between
-        self._crowded = 0  # traces while as many plans are kept as may be, less replays
+        self._crowded = 0  # traces while no more plans are kept, less replays
         self._names: Sequence[str] = ()
+        self._kept = 0
         self._reached = self._told = False
         self._spared = 0
 
@@ -50,17 +50,17 @@ class Renewals:
         if not self._restless and not self._crowded:
             self._reached = False
 
-    def begin(self, outside: Sequence[str], kept: Iterable[tuple[Any, ...]]) -> None:
+    def begin(self, outside: Sequence[str], plans: KeptPlans) -> None:
         """A trace begins.
 
         Args:
             outside: the names of what lies outside for which a plan went.
-            kept: what of the arguments each signature that has plans was told by.
+            plans: those that are kept.
         """
         self._disturbed = self._disturbed + 1 if outside and not self._restless else 0
-        kept = list(kept)
-        if len(kept) >= MOST_PLANS:
-            self._crowded = min(self._crowded + 1, _MOST_CROWDED)
+        if plans.full:
+            kept = [guards for guards, *_ in plans.signatures()]
+            self._crowded, self._kept = min(self._crowded + 1, _MOST_CROWDED), len(kept)
             self._names = _differing(kept)
         if self._disturbed:
             self._names = outside
@@ -105,7 +105,7 @@ class Renewals:
             return "what it finds outside is another each time", hint
         if self._crowded >= _MOST_CROWDED:
             hint = "Pad to a few lengths, pass numbers in tensors, or compile a function for each"
-            return f"arguments or modes of more than {MOST_PLANS} forms take turns", hint
+            return f"arguments or modes of more than {self._kept} forms take turns", hint
         return None
 
     def _text(self, why: str, hint: str) -> str:
@@ -123,7 +123,7 @@ class Renewals:
 
 def _differing(kept: Sequence[tuple[Any, ...]]) -> list[str]:
     """Which arguments tell signatures apart, where all have the same ones."""
-    first = kept[0]
+    first = kept[0] if kept else ()
     names: list[Any] = [*range(len(first))]
     if first and type(first[0]) is int:  # how many have no name, then the names of the others
         named = [part for part in first if type(part) is str]

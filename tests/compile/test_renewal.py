@@ -83,6 +83,30 @@ def test_replays_repay_traces():
     assert not renewals.owed
 
 
+def test_where_there_is_no_room_plans_go_that_were_not_used_last(device):
+    """Each holds the gradients that it leaves: a step of many lengths had a set for each."""
+    weight = clnet.ones(2**20, requires_grad=True)
+
+    def step(x):
+        weight.grad = None
+        loss = (weight * x.sum()).sum()
+        loss.backward()
+        return loss
+
+    f, limit = clnet.compile(step), device.pool.limit
+    found = [f(clnet.ones(1)).item()]
+    kept = weight.grad
+    clnet.empty_cache()
+    clnet.set_memory_limit(clnet.memory_reserved() + 2**24)
+    try:
+        found += [f(clnet.ones(n)).item() for n in range(2, 13)]
+    finally:
+        clnet.set_memory_limit(limit)
+    assert found == [n * 2**20 for n in range(1, 13)]
+    assert (kept.sum().item(), weight.grad.sum().item()) == (2**20, 12 * 2**20)
+    assert 1 <= len(f.plans) < 6
+
+
 def test_what_cannot_be_traced_keeps_no_signature_of_each_call():
     """One that ``torch.compile`` runs uncompiled, of a sequence that grows."""
     f = Lenient(lambda x: x * 2 if x.sum().item() > 0 else x)
