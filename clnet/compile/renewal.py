@@ -26,6 +26,9 @@ class Renewals:
     Args:
         name: of the function.
         always: whether every call is traced that finds no plan, after the warning, too.
+
+    Attributes:
+        owed: whether :meth:`repay` has something to do.
     """
 
     def __init__(self, name: str, *, always: bool = False) -> None:
@@ -35,20 +38,15 @@ class Renewals:
         self._crowded = 0  # traces while no more plans are kept, less replays
         self._names: Sequence[str] = ()
         self._kept = 0
-        self._reached = self._told = False
+        self._reached = self._told = self.owed = False
         self._spared = 0
-
-    @property
-    def owed(self) -> bool:
-        """Whether :meth:`repay` has something to do."""
-        return bool(self._restless or self._disturbed or self._crowded or self._reached)
 
     def repay(self) -> None:
         """A plan was replayed."""
         self._restless, self._disturbed = max(self._restless - 1, 0), 0
         self._crowded = max(self._crowded - 1, 0)
-        if not self._restless and not self._crowded:
-            self._reached = False
+        self.owed = bool(self._restless or self._crowded)
+        self._reached = self._reached and self.owed
 
     def begin(self, outside: Sequence[str], plans: KeptPlans) -> None:
         """A trace begins.
@@ -64,6 +62,7 @@ class Renewals:
             self._names = _differing(kept)
         if self._disturbed:
             self._names = outside
+        self.owed = self.owed or bool(self._disturbed or self._crowded)
 
     def end(self, changed: Sequence[str]) -> None:
         """A trace has ended.
@@ -74,10 +73,11 @@ class Renewals:
         self._restless = min(self._restless + 1, _MOST_RESTLESS) if changed else 0
         if changed:
             self._names = changed
+            self.owed = True
 
     def give_up(self) -> None:
         """Too many signatures cannot be traced, which was told: no further ones are."""
-        self._reached = self._told = True
+        self._reached = self._told = self.owed = True
 
     def spares(self, stacklevel: int) -> bool:
         """Whether a call that finds no plan runs uncompiled; the first time a warning says why.
