@@ -299,6 +299,10 @@ class Numbers:
             for slot in self._left_in(table, seen, _MOST_DEPTH):
                 now = slot.read()
                 slot.write(self.filled(now))
+                if (
+                    is_varying(now) and now.numbers is not self
+                ):  # what another's place is says nothing
+                    continue
                 if isinstance(slot.table, list | deque) and self._grown(slot.table):
                     self._look_within(now)  # a replay appends nothing
                 else:

@@ -410,3 +410,36 @@ def test_numbers_that_fail_to_hold_are_no_plans():
     assert numbers.hold()
     del table["a"]
     assert not numbers.hold()
+
+
+@pytest.mark.parametrize("schedule", ["ExponentialLR", "StepLR"])
+def test_a_schedule_and_a_counter_in_one_step_are_told_apart(schedule):
+    """The schedule's numbers vary before the function is known to have others."""
+
+    def made():
+        weight, own = clnet.ones(2, requires_grad=True), SimpleNamespace(n=0)
+        optimizer = clnet.optim.SGD([weight], lr=0.5)
+        given = {"StepLR": {"step_size": 3}, "ExponentialLR": {"gamma": 0.9}}[schedule]
+        scheduler = getattr(clnet.optim.lr_scheduler, schedule)(optimizer, **given)
+
+        def step(x):
+            own.n += 1
+            optimizer.zero_grad()
+            loss = (weight * x).sum() * (1 + own.n % 3)
+            loss.backward()
+            optimizer.step()
+            scheduler.step()
+            return loss
+
+        return step, optimizer, scheduler
+
+    (eager, same, _), (step, optimizer, scheduler) = made(), made()
+    compiled, x = clnet.compile(step), clnet.tensor(NUMBERS)
+    for _ in range(7):
+        assert compiled(x).item() == pytest.approx(eager(x).item(), rel=1e-6)
+        (group,), (expected,) = optimizer.param_groups, same.param_groups
+        left = {k: v for k, v in group.items() if k != "params"}
+        assert {k: (type(v), v) for k, v in left.items()} == {
+            k: (type(expected[k]), expected[k]) for k in left
+        }
+        assert type(scheduler.last_epoch) is int
