@@ -412,12 +412,18 @@ def test_numbers_that_fail_to_hold_are_no_plans():
     assert not numbers.hold()
 
 
+class Counted:
+    """Counts, from the first call on, in an attribute that the object has not yet."""
+
+    n = 0
+
+
 @pytest.mark.parametrize("schedule", ["ExponentialLR", "StepLR"])
 def test_a_schedule_and_a_counter_in_one_step_are_told_apart(schedule):
     """The schedule's numbers vary before the function is known to have others."""
 
     def made():
-        weight, own = clnet.ones(2, requires_grad=True), SimpleNamespace(n=0)
+        weight, own = clnet.ones(2, requires_grad=True), Counted()
         optimizer = clnet.optim.SGD([weight], lr=0.5)
         given = {"StepLR": {"step_size": 3}, "ExponentialLR": {"gamma": 0.9}}[schedule]
         scheduler = getattr(clnet.optim.lr_scheduler, schedule)(optimizer, **given)
