@@ -24,6 +24,7 @@ from clnet.device.discovery import discover, select
 from clnet.device.oversize import keeps_numbers
 from clnet.errors import ArgumentError, OutOfDeviceMemory
 from clnet.kernels.index import gather_rows_gradient
+from clnet.kernels.moving import copy, fill
 from clnet.values.settings import SETTINGS
 from tests.kernels.launching import run
 
@@ -110,10 +111,9 @@ def test_products_of_sizes_beyond_the_last_int_say_so():
         one.expand(1, 2**31) @ one.expand(2**31, 1)
 
 
-@pytest.mark.parametrize("what", ["flip", "random_", "cumsum"])
+@pytest.mark.parametrize("what", ["random_", "cumsum"])
 def test_what_cannot_have_so_many_elements_behind_the_last_int_says_so(many, what):
     calls = {
-        "flip": lambda: clnet.flip(many, (0,)),
         "random_": many.random_,
         "cumsum": lambda: many.cumsum(0, dtype=clnet.int8),
     }
@@ -127,6 +127,20 @@ def test_elements_behind_the_last_int_are_read_and_written(many):
     assert ((view + 4).numpy() == 7).all()
     many[-5:] = clnet.tensor([1, 2, 3, 4, 5], dtype=clnet.int8)
     assert (many[-5:] * 2).tolist() == [2, 4, 6, 8, 10]
+
+
+@pytest.mark.parametrize("turned", [False, True], ids=["rows", "lines"])
+def test_what_lies_further_apart_than_an_int_counts_is_copied_in_parts(many, device, turned):
+    """By copies that do not ask whether an int is enough, as a flip's, which is backwards."""
+    view = many.as_strided((3, 5), (2**30, 2**17 + 3) if not turned else (2**29 + 7, 2**28 + 1))
+    view.copy_(clnet.arange(15, dtype=clnet.int8).reshape(3, 5))
+    assert view.flip(0).tolist() == view.tolist()[::-1]
+    assert view.T.flip(0, 1).tolist() == [line[::-1] for line in view.T.tolist()[::-1]]
+    kept = clnet.empty(3, 5, dtype=clnet.int8)
+    run(copy(device.target, kept.array, view.array))
+    assert kept.tolist() == view.tolist()
+    run(fill(device.target, view[1:].array, 7))
+    assert view.tolist() == [kept[0].tolist(), [7] * 5, [7] * 5]
 
 
 @pytest.mark.parametrize("columns", [2**15, 2**15 + 1], ids=["even", "odd"])

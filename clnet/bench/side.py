@@ -10,7 +10,7 @@ import numpy as np
 
 from ..autodiff.tape import no_grad
 from ..compile import compile as compiled
-from ..compile.compiled import AnyPlan
+from ..compile.kept_plans import AnyPlan
 from ..compile.passes import PASSES, Pass
 from ..device import Device
 from ..errors import ArgumentError

@@ -170,7 +170,8 @@ def compile(model: Any = None, **given: Any) -> Any:  # noqa: A001 - PyTorch's n
         return made
     whole = given.get("fullgraph", False)
     kind = OptimizedModule if isinstance(model, Module) else Compiled if whole else Lenient
-    made = kind(model, made._passes, recompute=made._recompute)  # pyrefly: ignore[protected-access]
+    passes, recompute = made._passes, made._recompute  # pyrefly: ignore[protected-access]
+    made = kind(model, passes, recompute=recompute, always=whole)
     if whole:
         vars(made)["lenient"] = False
     return made

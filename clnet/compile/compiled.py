@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from functools import partial, wraps
-from itertools import count
 from threading import RLock
 from types import MethodType
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -29,35 +28,21 @@ from .arguments import given_place, looked_at
 from .differentiable import Differentiable
 from .finish import Finish
 from .fuse_attention import fuse_attention
+from .kept_plans import AnyPlan, KeptPlans
 from .numbers import Numbers
 from .outer import Outer
 from .passes import PASSES, SAVING, Pass, rewrite
 from .plan import Plan
 from .record import Recorded, record
 from .regions import alive_bytes, memory_is_short
+from .renewal import Renewals
 from .spanning import SpanningPlan, devices_of, split
 from .trace import Trace
 from .tracer import Tracer
 from .varied import Varied, is_refusal
 
-_MOST_PLANS = 16
 _MOST_TURNS = 4
-_MOST_RESTLESS = 8
-_MOST_CROWDED = 32
-_USES = count()
-
-
-class _Kept:
-    """Plans of one signature, with what makes results of their arrays.
-
-    Attributes:
-        entries: the plans; others are another object's.
-        used: larger than that of plans that were used before.
-    """
-
-    def __init__(self, entries: Sequence[tuple[AnyPlan, Finish]]) -> None:
-        self.entries = tuple(entries)
-        self.used = next(_USES)
+_MOST_EAGER = 64
 
 
 class Compiled:
@@ -65,17 +50,20 @@ class Compiled:
 
     A call with other shapes, dtypes, devices, plain arguments or mode, or after a module or
     optimiser changed, makes a new plan beside the old; the least recently used goes when there are
-    many. Numbers that differ from call to call, as arguments or where the function finds them by
-    name, need no new plan while they only flow into arithmetic; the function's own counters are
-    counted at every call. What else it does on the host beside ops (printing, appending) happens at
-    the trace alone, once. A tensor that it assigns to an attribute, of a module or of an object
-    that it finds by name, is there after each call; if it takes the place of a tensor of its form,
-    it is written into that one's memory. What the program keeps of an earlier call, a gradient or a
-    tensor that such an assignment takes the place of, or a view of one, stays as it was.
+    many. Where nearly every call needs one, a warning says what differs, and calls that find none
+    run uncompiled (:class:`.Renewals`). Numbers that differ from call to call, as arguments or
+    where the function finds them by name, need no new plan while they only flow into arithmetic;
+    the function's own counters are counted at every call. What else it does on the host beside ops
+    (printing, appending) happens at the trace alone, once. A tensor that it assigns to an
+    attribute, of a module or of an object that it finds by name, is there after each call; if it
+    takes the place of a tensor of its form, it is written into that one's memory. What the program
+    keeps of an earlier call, a gradient or a tensor that such an assignment takes the place of, or
+    a view of one, stays as it was.
 
     Threads may share it. A call is a whole: no other thread's op or replay on the device comes
     between its launches, so training steps of one model from several threads follow one another,
-    in some order. One thread at a time traces; others replay meanwhile.
+    in some order. One thread at a time traces; others replay meanwhile. Calls that run uncompiled
+    follow one another, but other threads' ops come between their own.
 
     Attributes:
         num_traces: how many plans were made so far.
@@ -89,13 +77,13 @@ class Compiled:
     _module: Any
     _recompute: bool | None
     _passes: tuple[Pass, ...]
-    _plans: dict[Any, _Kept]
+    _plans: KeptPlans
     _eager: set[Any]
     _varied: Varied
-    _restless: int
-    _disturbed: int
-    _crowded: int
+    _always: bool
+    _renewals: Renewals
     _tracing: Any
+    _uncompiled: Any
     __name__: str
 
     def __init__(
@@ -104,6 +92,7 @@ class Compiled:
         passes: Sequence[Pass] = PASSES,
         *,
         recompute: bool | None = None,
+        always: bool = False,
     ) -> None:
         name = getattr(function, "__name__", type(function).__name__)
         if not is_sequence(passes) or not all(map(callable, passes)):
@@ -115,13 +104,13 @@ class Compiled:
             "_module": next((m for m in (function, own) if hasattr(m, "named_parameters")), None),
             "_recompute": recompute,
             "_passes": tuple(passes),
-            "_plans": {},  # entered and removed by who traces
+            "_plans": KeptPlans(),
             "_eager": set(),  # of calls that run uncompiled
             "_varied": Varied(),
-            "_restless": 0,  # how many traces in a row were of what the function itself changed
-            "_disturbed": 0,  # ... of what lies outside and was another, without a replay between
-            "_crowded": 0,  # traces while as many plans are kept as may be, less replays
+            "_always": always,  # whether every call is traced that finds no plan
+            "_renewals": Renewals(name, always=always),
             "_tracing": RLock(),
+            "_uncompiled": RLock(),  # such calls follow one another, as replays do
             "num_traces": 0,
             "__name__": name,
             "__module__": getattr(function, "__module__", None),
@@ -178,13 +167,16 @@ class Compiled:
                     if numbers and self._varied.loosened(key[1:], args, kwargs):
                         return self(*args, **kwargs)
                     done = self._replayed(key, tensors, given, numbers)  # another thread's plan
-                    if done is None:
+                    if done is None and not self._renewals.spares(stacklevel=2):
                         done = self._traced(key, (args, kwargs), tensors, given)
         except TraceError as error:
             if not self.lenient:
                 raise
             self._give_up(key, error)
             return self._function(*args, **kwargs)
+        if done is None:
+            with self._uncompiled:
+                return self._function(*args, **kwargs)
         return done.result
 
     def _give_up(self, key: Any, error: TraceError) -> None:
@@ -192,7 +184,10 @@ class Compiled:
         if not self._eager:
             text = f"compile: {self.__name__} runs uncompiled, since it cannot be traced: {error}"
             warnings.warn(text, RuntimeWarning, stacklevel=3)
-        self._eager.add(key)
+        if len(self._eager) < _MOST_EAGER:
+            self._eager.add(key)
+        else:
+            self._renewals.give_up()
 
     # What a module or method is beside a function.
 
@@ -235,7 +230,8 @@ class Compiled:
         return MethodType(self, instance)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Compiled:
-        return type(self)(deepcopy(self._function, memo), self._passes, recompute=self._recompute)
+        function = deepcopy(self._function, memo)
+        return type(self)(function, self._passes, recompute=self._recompute, always=self._always)
 
     def __reduce__(self) -> str | tuple[Any, ...]:
         name = getattr(self._function, "__qualname__", "")
@@ -244,7 +240,8 @@ class Compiled:
             named = getattr(named, part, None)
         if named is self:  # decorated: what others find by that name is this
             return name
-        return partial(type(self), recompute=self._recompute), (self._function, self._passes)
+        made = partial(type(self), recompute=self._recompute, always=self._always)
+        return made, (self._function, self._passes)
 
     def explain(self, form: str = "text") -> str:
         """The plan that ran last, for a reader.
@@ -267,9 +264,7 @@ class Compiled:
     @property
     def plans(self) -> list[AnyPlan]:
         """The plans that are kept, least recently used first."""
-        kept = list(self._plans.values())  # another thread may be tracing
-        kept.sort(key=lambda each: each.used)
-        return [plan for each in kept for plan, _ in each.entries]
+        return [plan for each in self._plans for plan, _ in each.entries]
 
     def _replayed(
         self, key: Any, tensors: list[Tensor], given: list[Tensor], numbers: list[Any]
@@ -282,9 +277,9 @@ class Compiled:
             with plan.turn(), plan.lock:  # what made a plan valid stays so until it has run
                 more = finish.gradients(given) if plan.valid(numbers) else None
                 if more is not None and finish.fits(whole := [*given, *more]):
-                    kept.used = next(_USES)
-                    if self._disturbed or self._crowded:
-                        self._disturbed, self._crowded = 0, max(self._crowded - 1, 0)
+                    kept.touch()
+                    if self._renewals.owed:
+                        self._renewals.repay()
                     finish.part(given)
                     arrays = _run(plan, [*tensors, *more], whole)
                     return _Done(finish.results(arrays, whole))
@@ -298,12 +293,7 @@ class Compiled:
         given: list[Tensor],
     ) -> _Done:
         """What a new plan gives."""
-        differing = self._drop_outdated(key)
-        self._disturbed = self._disturbed + 1 if differing and not self._restless else 0
-        if self._disturbed == _MOST_RESTLESS:
-            self._disturbed = 0
-            self._tell_of_rest("what it finds outside is another each time", differing, 4)
-        self._check_crowd()
+        self._renewals.begin(self._drop_outdated(key), self._plans)
         device = key[1]
         plan, finish = self._trace(*call, device)
         # What it must know of numbers that are arguments tells calls apart from now on.
@@ -319,10 +309,11 @@ class Compiled:
                 raise TraceError("compile", law, function=self.__name__, remedy="Use their clones")
             # Plans that differ in gradients take turns when a step accumulates them.
             self._drop_outdated(key)  # the trace changed modules, too
-            kept = self._plans[key].entries if key in self._plans else ()
-            self._plans[key] = _Kept([*kept[1 - _MOST_TURNS :], (plan, finish)])
-            while len(self._plans) > _MOST_PLANS:
-                self._plans.pop(min(self._plans, key=lambda key: self._plans[key].used))
+            before = self._plans.get(key)
+            kept = () if before is None else before.entries[1 - _MOST_TURNS :]
+            self._plans.put(key, (*kept, (plan, finish)))
+            for each in plan.devices:
+                each.pool.holders.add(self._plans)
             whole = [*given, *more]
             finish.part(given)
             return _Done(finish.results(_run(plan, [*tensors, *more], whole), whole))
@@ -335,12 +326,12 @@ class Compiled:
         Returns:
             The names of what lies outside for which they go.
         """
-        before = self._plans.pop(key, None)
+        before = self._plans.pop(key)
         entries = before.entries if before else []
         for plan, _ in entries:
             self._varied.differ(slot.name for slot in plan.differing_slots())
         if kept := [e for e in entries if not e[0].outdated()]:
-            self._plans[key] = _Kept(kept)
+            self._plans.put(key, kept)
         return [name for plan, _ in entries for name in plan.differing()]
 
     def _trace(
@@ -433,55 +424,13 @@ class Compiled:
         used = recorded.trace.outside
         left = outer.leave_changed(before, tracer.changed, used, watched.keys(), fresh)
         tracer.watched[id(outer)] = (outer, left)  # pyrefly: ignore[unsupported-operation]
-        self._check_rest(outer.counted)
+        self._renewals.end(outer.counted)
         if unseen := outer.unseen:
             text = f"compile: {self.__name__} does not see changes of {unseen}. Pass what it reads"
             warnings.warn(text, RuntimeWarning, stacklevel=6)
         for value in args:
             if hasattr(value, "named_parameters"):  # of a method that is decorated
                 tracer.watch(value)
-
-    def _check_crowd(self) -> None:
-        """Tell of calls whose forms take turns, more than plans are kept of."""
-        if len(self._plans) < _MOST_PLANS:
-            return
-        self._crowded += 1
-        if self._crowded == _MOST_CROWDED or (self.lenient and self._crowded > _MOST_CROWDED):
-            why = f"arguments or modes of more than {_MOST_PLANS} forms take turns"
-            hint = "Pad to a few lengths, or compile a function for each form"
-            self._tell_of_rest(why, [], 5, hint)
-
-    def _check_rest(self, counted: list[str]) -> None:
-        """Tell of a function whose every call is another, since it changes what it reads."""
-        self._restless = self._restless + 1 if counted else 0
-        if self._restless == _MOST_RESTLESS:
-            if self.lenient:
-                self._restless = 0
-            hint = "Pass it as an argument, or keep it in a tensor; int(n) and x[n] must know it"
-            self._tell_of_rest("the function changes what it reads itself", counted, 8, hint)
-
-    def _tell_of_rest(
-        self,
-        why: str,
-        names: list[str],
-        level: int,
-        hint: str = "Pass it as an argument, or keep it in a tensor",
-    ) -> None:
-        """Tell the caller, so many calls above, that each call is traced anew.
-
-        Raises:
-            TraceError: if it may run uncompiled instead, which is faster.
-        """
-        error = TraceError(
-            "compile",
-            f"each call is traced anew: {why}",
-            function=self.__name__,
-            **({"changed": ", ".join(dict.fromkeys(names))} if names else {}),
-            remedy=hint,
-        )
-        if self.lenient:
-            raise error
-        warnings.warn(str(error), RuntimeWarning, stacklevel=level)
 
     def _planned(self, trace: Trace, tracer: Tracer) -> AnyPlan:
         """The plan of a trace, rewritten: of each device's part, if there are several."""
@@ -511,9 +460,6 @@ class _Done(NamedTuple):
     """What a call gave; it may be None."""
 
     result: Any
-
-
-AnyPlan = Plan | SpanningPlan
 
 
 def _run(plan: AnyPlan, tensors: list[Tensor], given: list[Tensor]) -> list[Array]:

@@ -33,7 +33,9 @@ def compile(  # noqa: A001 - PyTorch's name
     Args:
         model: a function of tensors and plain values (a whole training step, backward and update
             included), or a module, or None: what is returned decorates one.
-        fullgraph: taken: there are no partial graphs.
+        fullgraph: whether every call is traced that finds no plan, also where that happens at
+            nearly every call; by default these run uncompiled after a warning. There are no partial
+            graphs.
         dynamic: taken: every shape has a plan of its own.
         backend: taken: there is one.
         mode: taken, if it is one of PyTorch's.
@@ -63,9 +65,9 @@ def compile(  # noqa: A001 - PyTorch's name
         raise ArgumentError("compile", f"mode is one of {', '.join(_MODES)}", mode=shown(mode))
     if model is None:
         return lambda function: compile(
-            function, disable=disable, passes=passes, recompute=recompute
+            function, fullgraph=fullgraph, disable=disable, passes=passes, recompute=recompute
         )
-    return model if disable else Compiled(model, passes, recompute=recompute)
+    return model if disable else Compiled(model, passes, recompute=recompute, always=fullgraph)
 
 
 def compile_module(module: Any, *args: Any, **given: Any) -> None:

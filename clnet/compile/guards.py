@@ -52,9 +52,10 @@ class Guards:
                 yield from (slot for slot, _ in o.changed_slots(version))
 
     def differing(self) -> list[str]:
-        """The names of what the function finds outside that is another now."""
+        """The names of what the function finds outside that is another now, and is not counted."""
         outers: Any = [(o, version) for o, version in self._others if isinstance(o, Outer)]
-        return [name for outer, version in outers for name in outer.differing(version)]
+        found = [name for outer, version in outers for name in outer.differing(version)]
+        return found if self.numbers is None else [*found, *self.numbers.differing()]
 
 
 class Places:

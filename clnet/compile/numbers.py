@@ -169,7 +169,7 @@ class Numbers:
 
     def note(self, function: Callable[..., Any], args: tuple[Any, ...], result: Any) -> Any:
         """What was computed: a number that varies, too, or an answer that must stay the same."""
-        if not all(is_varying(x) or is_number(x) or x is None or x is True for x in args):
+        if not all(is_varying(x) or is_number(x) or x is None or type(x) is bool for x in args):
             return self._known_all(args, result)
         own: list[tuple[bool, Any]] = []
         for x in args:
@@ -299,6 +299,10 @@ class Numbers:
             for slot in self._left_in(table, seen, _MOST_DEPTH):
                 now = slot.read()
                 slot.write(self.filled(now))
+                if (
+                    is_varying(now) and now.numbers is not self
+                ):  # what another's place is says nothing
+                    continue
                 if isinstance(slot.table, list | deque) and self._grown(slot.table):
                     self._look_within(now)  # a replay appends nothing
                 else:
@@ -378,6 +382,15 @@ class Numbers:
         found = self._now(None)
         return found is None or not all(_alike(found[k], self._values[k]) for k in self.looked)
 
+    def differing(self) -> list[str]:
+        """Names of numbers outside that the plan had to know, and that are others now."""
+        found = self._now(None) if self.looked else None
+        if found is None:
+            return []
+        others = [k for k in self.looked if not _alike(found[k], self._values[k])]
+        steps = self._origins(others)
+        return [str(step.slots[0].key) for step in steps if not isinstance(step.slots, int)]
+
     def write(self) -> None:
         """Put what the function leaves where it does, when all else was done."""
         for slot, place, value in self._writes:
@@ -407,21 +420,26 @@ class Numbers:
 
     def known(self) -> tuple[set[int], list[str]]:
         """Which arguments Python had to know, and the names of what it knew and changes itself."""
-        arguments, names, pending = set[int](), list[str](), [*self.looked]
+        arguments, names = set[int](), list[str]()
         written = {slot.name for slot, _, _ in self._writes}
-        seen: set[int] = set()
-        while pending:
-            place = pending.pop()
-            if place in seen:
-                continue
-            seen.add(place)
-            step = self._steps[place]
+        for step in self._origins(self.looked):
             if isinstance(step.slots, int):
                 arguments.add(step.slots)
             else:
                 names += [str(slot.key) for slot in step.slots if slot.name in written]
-            pending += [x for mine, x in step.args if mine]
         return arguments, names
+
+    def _origins(self, places: Iterable[int]) -> Iterator[_Step]:
+        """The steps of arguments and of what was found, of which numbers are computed."""
+        pending, seen = [*places], set[int]()
+        while pending:
+            place = pending.pop()
+            if place not in seen:
+                seen.add(place)
+                step = self._steps[place]
+                if step.slots != ():
+                    yield step
+                pending += [x for mine, x in step.args if mine]
 
     def _add(self, step: _Step, value: Any) -> Varying:
         self._steps.append(step)

@@ -8,7 +8,7 @@ from typing import Any
 from weakref import WeakMethod, WeakValueDictionary
 
 from ..array import Array
-from ..device import HostScalar, Launch, Scratch, Storage, are_short, size_class
+from ..device import Device, HostScalar, Launch, Scratch, Storage, are_short, size_class
 from ..errors import ArgumentError
 from ..ops.machinery.first_use import look
 from ..values.changes import WRITES
@@ -102,6 +102,11 @@ class Plan:
     def lock(self) -> Any:
         """What is held from :meth:`valid` to the end of :meth:`run`."""
         return self.device.lock
+
+    @property
+    def devices(self) -> tuple[Device, ...]:
+        """Where it runs."""
+        return (self.device,)
 
     @property
     def num_launches(self) -> int:

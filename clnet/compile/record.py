@@ -240,9 +240,9 @@ def _called(
     tables: Callable[[], Iterable[Any]],
 ) -> Any:
     before = contents([args, kwargs])
-    if numbers:
-        numbers.begin(tables())
-        numbers.tracer.ends.append(lambda: numbers.leave(tables()))
+    # Also where there are none yet: a scheduler's step inside sets some.
+    numbers.begin(tables())
+    numbers.tracer.ends.append(lambda: numbers.leave(tables()))
     grad = mode.current().grad
     result = function(*args, **kwargs)
     if mode.current().grad is not grad:  # for good, by set_grad_enabled(...)

@@ -244,6 +244,11 @@ class SpanningPlan:
         ]
 
     @property
+    def devices(self) -> tuple[Device, ...]:
+        """As of a :class:`.Plan`."""
+        return tuple(part.device for part in self.parts)
+
+    @property
     def num_launches(self) -> int:
         """Kernels of one replay."""
         return sum(part.num_launches for part in self.parts)

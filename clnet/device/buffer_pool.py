@@ -11,6 +11,7 @@ from functools import lru_cache
 from itertools import islice
 from threading import RLock
 from typing import Any
+from weakref import WeakSet
 
 import pyopencl as cl
 
@@ -100,6 +101,8 @@ class BufferPool:
     Attributes:
         returned: blocks that came back, each with what was asked for when it was taken.
         give_back: returns such a pair.
+        holders: those that hold memory for what they can make again. Where there is no room left
+            they are asked to ``make_room()``, under the lock, and say whether they let some go.
     """
 
     def __init__(
@@ -125,6 +128,7 @@ class BufferPool:
         self.lock: Any = RLock() if lock is None else lock
         self.returned: deque[tuple[Any, int]] = deque()
         self.give_back = self.returned.append
+        self.holders: WeakSet[Any] = WeakSet()
         self._taken: Counter[int] = Counter()  # blocks handed out so far, by bytes asked for
         self._back: Counter[int] = Counter()  # those of them that came back
         self._plain = poison is None  # whether a block needs nothing before it is handed on
@@ -285,6 +289,10 @@ class BufferPool:
         if buffer is None and gc.collect():  # tensors may wait in garbage that holds itself
             self.empty_cache()
             buffer = self._try(capacity, wanted)
+        for holder in [*self.holders] if buffer is None else ():
+            if buffer is None and holder.make_room():
+                self.empty_cache()
+                buffer = self._try(capacity, wanted)
         if buffer is None:
             ours = self._beyond_limit(capacity) and not self._limit_is_all()
             place = "the limit set on it" if ours else "the device"

@@ -49,13 +49,17 @@ def first_told(ask: Ask, names: Sequence[str], lines: list[str] | None = None) -
     left = list(names)
     try:
         lines = ask(*left) if lines is None else lines
-        while lines[:1] == [_THERE]:
-            if lines[-1] == _WORKS:
-                return lines[-2]
-            if lines[-1] == _NONE:
+        while True:
+            # A driver prints, too: before, between and behind what is told.
+            told = [line for line in lines if line in (_THERE, _WORKS, _NONE, *left)]
+            if told[:1] != [_THERE]:
+                return None
+            *tried, last = told
+            if last == _WORKS:
+                return tried[-1] if tried[-1] in left else None
+            if last in (_NONE, _THERE):
                 return ""
-            tried = [name for name in lines if name in left]  # a driver may print, too
-            left = left[left.index(tried[-1]) + 1 :] if tried else []
+            left = left[left.index(last) + 1 :]
             if not left:
                 return ""
             lines = ask(*left)

@@ -12,6 +12,7 @@ from ..array import Array, Visit
 from ..ops.shape import to_dtype
 from ..tensor import Tensor
 from ..values.dtypes import float32
+from ..values.record import NamedTuple
 from .device_sum import Marked, may_add
 from .hosted import apart, arrived, checked_tensor, checked_tensors, read_only, writable
 from .membership import group_of, root_of
@@ -86,8 +87,8 @@ def reduce_scatter(
     if members is None:
         return None
     given = checked_tensors(name, input_list, "input_list", count=members.size(), like=y)
-    sources = [apart(x, y) for x in given]
-    return members.exchange([y], lambda: _scattered(name, members, y, sources, op, joins), async_op)
+    sources, task = [apart(x, y) for x in given], _Task(name, members, y, op, joins)
+    return members.exchange([y], lambda: _scattered(task, sources), async_op)
 
 
 def reduce_scatter_tensor(
@@ -109,40 +110,53 @@ def reduce_scatter_tensor(
     if members is None:
         return None
     check_parts(name, members, whole=x, part=y)
+    task = _Task(name, members, y, op, joins)
     if x.numel() and may_add(x.device):
-        return _scattered_where_it_lies(name, members, y, x, op, joins, async_op=async_op)
+        return _scattered_where_it_lies(task, x, async_op=async_op)
     x = apart(x, y)
     if is_traced():
-        return _recorded_scatter(name, members, y, x, op, joins, async_op=async_op)
-    return members.exchange([y], lambda: _scattered(name, members, y, [x], op, joins), async_op)
+        return _recorded_scatter(task, x, async_op=async_op)
+    return members.exchange([y], lambda: _scattered(task, [x]), async_op)
 
 
-def _scattered_where_it_lies(
-    name: str,
-    members: Group,
-    y: Tensor,
-    x: Tensor,
-    op: ReduceOp,
-    joins: ReduceOp,
-    *,
-    async_op: bool,
-) -> Work | None:
+class _Task(NamedTuple):
+    """What this rank asks of the others.
+
+    Attributes:
+        name: of the function that was called.
+        members: the ranks.
+        y: what this one gets.
+        op: how parts are joined.
+        joins: the same, as it is done to elements of that dtype.
+    """
+
+    name: str
+    members: Group
+    y: Tensor
+    op: ReduceOp
+    joins: ReduceOp
+
+    def agree(self, wish: int = 0) -> set[int]:
+        """Wait until all ask for the same; gives what they wish, see :meth:`.Group.agree`."""
+        y, op = self.y, self.op.name
+        return self.members.agree(
+            self.name, dtype=y.dtype.name, op=op, shape=y.shape, size=y.numel(), wish=wish
+        )
+
+
+def _scattered_where_it_lies(task: _Task, x: Tensor, *, async_op: bool) -> Work | None:
     """As :func:`reduce_scatter_tensor`, on a device that may exchange by itself."""
+    members, y, how = task.members, task.y, task.joins.value
     rows = x.detach().reshape(members.size(), -1)
     own, to = rows[members.rank()].array, y.array
     stays = own.storage is to.storage and own.offset == to.offset
     rows = rows if stays else rows.clone()
 
-    def agree(wish: int = 0) -> set[int]:
-        return members.agree(
-            name, dtype=y.dtype.name, op=op.name, shape=y.shape, size=y.numel(), wish=wish
-        )
-
     def meet(given: Sequence[Visit | Marked]) -> None:
-        summed_parts(members, given[0], joins.value, agree)
+        summed_parts(members, given[0], how, task.agree)
 
     def visit(array: Array) -> Visit | Marked:
-        return visited(members, array, joins.value)
+        return visited(members, array, how)
 
     def finish() -> None:
         if not stays:
@@ -150,7 +164,7 @@ def _scattered_where_it_lies(
 
     if is_traced():
         return record_exchange(
-            name,
+            task.name,
             members,
             [rows],
             meet,
@@ -168,29 +182,21 @@ def _scattered_where_it_lies(
     return members.exchange([y], job, async_op)
 
 
-def _recorded_scatter(
-    name: str,
-    members: Group,
-    y: Tensor,
-    x: Tensor,
-    op: ReduceOp,
-    joins: ReduceOp,
-    *,
-    async_op: bool,
-) -> Work | None:
+def _recorded_scatter(task: _Task, x: Tensor, *, async_op: bool) -> Work | None:
     """As :func:`reduce_scatter_tensor`, in a function that is compiled."""
+    members, y = task.members, task.y
     narrow = is_narrow(y)
     mine = to_dtype(y.detach(), float32) if narrow else y
     given = to_dtype(x.detach(), float32) if narrow else x
 
     def meet(visits: Sequence[Visit]) -> None:
-        members.agree(name, dtype=y.dtype.name, op=op.name, shape=y.shape, size=y.numel())
+        task.agree()
         if y.numel():
             everyone, own = map(arrived, visits)
-            sum_parts(members, [*everyone.reshape(members.size(), -1)], own, joins.value)
+            sum_parts(members, [*everyone.reshape(members.size(), -1)], own, task.joins.value)
 
     return record_exchange(
-        name,
+        task.name,
         members,
         [given, mine],
         meet,
@@ -200,10 +206,9 @@ def _recorded_scatter(
     )
 
 
-def _scattered(
-    name: str, members: Group, y: Tensor, sources: Sequence[Tensor], op: ReduceOp, joins: ReduceOp
-) -> None:
-    members.agree(name, dtype=y.dtype.name, op=op.name, shape=y.shape, size=y.numel())
+def _scattered(task: _Task, sources: Sequence[Tensor]) -> None:
+    members, y = task.members, task.y
+    task.agree()
     if not y.numel():
         return
     narrow = is_narrow(y)
@@ -211,7 +216,7 @@ def _scattered(
     given = [to_dtype(x.detach(), float32) if narrow else x for x in sources]
     with read_only(*given) as hosts, writable(wide, read=False) as (mine,):
         parts = [*hosts[0].reshape(members.size(), -1)] if len(hosts) == 1 else hosts
-        sum_parts(members, parts, mine, joins.value)
+        sum_parts(members, parts, mine, task.joins.value)
     if narrow:
         y.detach().copy_(wide)
 

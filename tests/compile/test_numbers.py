@@ -36,6 +36,12 @@ def by_branches(own, x):
     return x * own.n if own.n % 3 == 0 else x - own.n
 
 
+def by_answers(own, x):
+    own.n += 1
+    own.n += own.n > 4
+    return x * own.n
+
+
 def by_cosine(own, x):
     rate = 0.5 * (1 + math.cos(math.pi * own.n / 20))
     own.n += 1
@@ -99,6 +105,7 @@ ONCE = {
 TWICE = {
     "containers": container,
     "branches": counts(by_branches, n=0),
+    "answers": counts(by_answers, n=0),
     "warmth": counts(by_warmth, n=0),
     "turns": counts(by_turns, a=1.0, b=2.0),
     "reset": counts(by_reset, n=0),
@@ -403,3 +410,42 @@ def test_numbers_that_fail_to_hold_are_no_plans():
     assert numbers.hold()
     del table["a"]
     assert not numbers.hold()
+
+
+class Counted:
+    """Counts, from the first call on, in an attribute that the object has not yet."""
+
+    n = 0
+
+
+@pytest.mark.parametrize("schedule", ["ExponentialLR", "StepLR"])
+def test_a_schedule_and_a_counter_in_one_step_are_told_apart(schedule):
+    """The schedule's numbers vary before the function is known to have others."""
+
+    def made():
+        weight, own = clnet.ones(2, requires_grad=True), Counted()
+        optimizer = clnet.optim.SGD([weight], lr=0.5)
+        given = {"StepLR": {"step_size": 3}, "ExponentialLR": {"gamma": 0.9}}[schedule]
+        scheduler = getattr(clnet.optim.lr_scheduler, schedule)(optimizer, **given)
+
+        def step(x):
+            own.n += 1
+            optimizer.zero_grad()
+            loss = (weight * x).sum() * (1 + own.n % 3)
+            loss.backward()
+            optimizer.step()
+            scheduler.step()
+            return loss
+
+        return step, optimizer, scheduler
+
+    (eager, same, _), (step, optimizer, scheduler) = made(), made()
+    compiled, x = clnet.compile(step), clnet.tensor(NUMBERS)
+    for _ in range(7):
+        assert compiled(x).item() == pytest.approx(eager(x).item(), rel=1e-6)
+        (group,), (expected,) = optimizer.param_groups, same.param_groups
+        left = {k: v for k, v in group.items() if k != "params"}
+        assert {k: (type(v), v) for k, v in left.items()} == {
+            k: (type(expected[k]), expected[k]) for k in left
+        }
+        assert type(scheduler.last_epoch) is int

@@ -123,6 +123,30 @@ def test_what_garbage_holds_is_collected_before_memory_runs_out():
     assert harness.pool.statistics().peak_reserved <= 2**20
 
 
+def test_who_can_make_again_what_it_holds_lets_go_before_memory_runs_out():
+    """One after another, until there is room."""
+    harness, asked = Harness(limit=2**20), list[int]()
+
+    class Holder:
+        def __init__(self, number):
+            self.number, self.held = number, [harness.storage(300_000)]
+
+        def make_room(self):
+            asked.append(self.number)
+            self.held.clear()
+            return True
+
+    holders = [Holder(number) for number in range(3)]
+    harness.pool.holders.update(holders)
+    kept = harness.storage(300_000)
+    assert len(asked) == 1
+    assert sum(len(each.held) for each in holders) == 2
+    with pytest.raises(OutOfDeviceMemory):
+        harness.storage(2**21)
+    assert sorted(asked[1:]) == [0, 1, 2]
+    assert kept.buffer is not None
+
+
 def test_beyond_the_limit_the_error_has_figures_and_holders():
     harness = Harness(limit=2**20)
     keep = [harness.storage(n) for n in (500_000, 300_000, 100_000, 10_000)]

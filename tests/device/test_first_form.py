@@ -15,13 +15,13 @@ def process(asked, *, fatal=(), working=(), able=NAMES):
 
     def ask(*names):
         asked.append(names)
-        lines = ["tried"]
+        lines = ["a driver's line", "tried"]
         for name in (name for name in names if name in able):
-            lines += ["a driver's line", name]
+            lines += ["a driver's line", name, "a driver's line"]
             if name in fatal:
                 return lines
             if name in working:
-                return [*lines, "yes"]
+                return [*lines, "yes", "a driver's line"]
         return [*lines, "no"]
 
     return ask

@@ -23,6 +23,8 @@ _GPU_ROWS = 8
 _LEAST_TURNED = 4
 # Elements of which a CPU's copy goes by lines: fewer are soon found one by one.
 _MANY = 1024
+# Positions that an int holds, also of a block that reaches past the end.
+_INT_HOLDS = 2**31 - 2**16
 # What an item of a GPU moves at once.
 _VECTOR_BYTES = 16
 _GROUP_FITS = Constraint("tile % group_rows == 0", "every item takes the same number of rows")
@@ -48,6 +50,10 @@ def copy(target: Target, y: Array, x: Array) -> list[Launch]:
     if y.size == 0:
         return []
     shape, (y_strides, x_strides) = _ordered(y.shape, y.strides, x.strides)
+    if (axis := _far_axis(shape, y_strides, x_strides)) is not None:
+        whole = (y.view(shape, y_strides), x.view(shape, x_strides))
+        halves = zip(*(_halves(each, axis) for each in whole), strict=True)
+        return [launch for half in halves for launch in copy(target, *half)]
     if -1 in x_strides[:-1] and not in_groups(target.traits):
         return copy(target, *_other_way_round(y, x, shape, y_strides, x_strides))
     turned = turned_axis(shape, y_strides, x_strides)
@@ -90,6 +96,9 @@ def fill(target: Target, y: Array, value: float | HostScalar) -> list[Launch]:
     if y.dtype.is_complex:
         return [launch for k, v in enumerate((value, 0)) for launch in fill(target, y.part(k), v)]
     shape, (strides,) = _ordered(y.shape, y.strides)
+    if (axis := _far_axis(shape, strides)) is not None:
+        halves = _halves(y.view(shape, strides), axis)
+        return [launch for half in halves for launch in fill(target, half, value)]
     width = _at_once(target, y, y, shape, strides, strides) if len(shape) == 1 else 1
     return [
         _FILL.launch(
@@ -151,6 +160,28 @@ def _ordered(shape: Shape, *operands: Strides) -> tuple[Shape, tuple[Strides, ..
         tuple(shape[axis] for axis in axes),
         [tuple(strides[axis] for axis in axes) for strides in operands],
     )
+
+
+def _far_axis(shape: Shape, *operands: Strides) -> int | None:
+    """The longest axis, if kernels, which count with an int, cannot reach all of an operand."""
+    far = [[(n - 1) * abs(s) for n, s in zip(shape, steps, strict=True)] for steps in operands]
+    if max(map(sum, far)) < _INT_HOLDS:
+        return None
+    longest = [max(each) for each in zip(*far, strict=True)]
+    return longest.index(max(longest))
+
+
+def _halves(x: Array, axis: int) -> list[Array]:
+    """An array in two parts along an axis, whose launches begin where a long says."""
+    n, middle = x.shape[axis], x.shape[axis] // 2
+    return [
+        x.view(
+            (*x.shape[:axis], end - begin, *x.shape[axis + 1 :]),
+            x.strides,
+            x.offset + begin * x.strides[axis],
+        )
+        for begin, end in ((0, middle), (middle, n))
+    ]
 
 
 def _other_way_round(
