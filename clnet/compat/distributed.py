@@ -25,6 +25,7 @@ from ..nn.parallel import (
 )
 from ..optim.zero import ZeroRedundancyOptimizer
 from ..ranks import differentiable, placement
+from ..ranks.many import all_gather_coalesced, all_reduce_coalesced  # noqa: F401 - PyTorch's
 from ..ranks.membership import *
 from ..ranks.mesh import DeviceMesh, init_device_mesh
 from ..ranks.message import *

@@ -110,10 +110,10 @@ class DeviceMesh:
         """This rank's number in the world."""
         return get_rank()
 
-    def get_coordinate(self) -> list[int] | None:
+    def get_coordinate(self) -> tuple[int, ...] | None:
         """This rank's places along all axes; None: it is not in the mesh."""
         found = np.argwhere(self.mesh == get_rank())
-        return found[0].tolist() if len(found) else None
+        return tuple(found[0].tolist()) if len(found) else None
 
     def __getitem__(self, name: str) -> DeviceMesh:
         """The line along an axis that this rank is in, as a mesh of one axis."""

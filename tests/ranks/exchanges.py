@@ -31,6 +31,7 @@ def main() -> None:
     narrow_and_few(rank, size)
     spread(rank, size)
     many(rank, size)
+    coalesced(rank, size)
     begun(rank, size)
     sent(rank, size)
     objects(rank, size)
@@ -265,6 +266,27 @@ def large_ones(rank: int, size: int) -> None:
     listed[0].fill_(float(rank))
     dist.all_gather(listed, listed[0])  # one of them is what each gives
     assert [y[-1].item() for y in listed] == list(range(size))
+
+
+def coalesced(rank: int, size: int) -> None:
+    def given() -> list[clnet.Tensor]:
+        return [clnet.full((2,), float(rank)), clnet.tensor(rank), clnet.ones(0), clnet.ones(2, 3)]
+
+    for begins in (False, True):
+        xs = given()
+        work = dist.all_reduce_coalesced(xs, async_op=begins)
+        assert work.result() == xs if begins else work is None
+        total = sum(range(size))
+        assert [x.tolist() for x in xs] == [[total] * 2, total, [], [[size] * 3] * 2]
+        everyone = [[clnet.zeros_like(x) for x in xs] for _ in range(size)]
+        work = dist.all_gather_coalesced(everyone, given(), async_op=begins)
+        assert work.wait() if begins else work is None
+        for k, ys in enumerate(everyone):
+            assert [y.tolist() for y in ys] == [[k] * 2, k, [], [[1] * 3] * 2]
+    with pytest.raises(DistributedError, match="tensors holds a tensor"):
+        dist.all_reduce_coalesced([])
+    with pytest.raises(DistributedError, match="shapes and dtypes that are given"):
+        dist.all_gather_coalesced(everyone[:-1], given())
 
 
 def many(rank: int, size: int) -> None:

@@ -53,7 +53,12 @@ def main() -> None:
 
 def meshes(mesh: dist.DeviceMesh) -> None:
     rank, size = dist.get_rank(), dist.get_world_size()
-    assert (mesh.ndim, mesh.shape, mesh.size(), mesh.get_coordinate()) == (1, (size,), size, [rank])
+    assert (mesh.ndim, mesh.shape, mesh.size(), mesh.get_coordinate()) == (
+        1,
+        (size,),
+        size,
+        (rank,),
+    )
     grid = dist.init_device_mesh("cpu", (1, size), mesh_dim_names=("dp", "tp"))
     assert (grid["tp"].size(), grid["dp"].size()) == (size, 1)
     assert grid.get_group("tp").ranks == tuple(range(size))

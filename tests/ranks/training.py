@@ -66,6 +66,7 @@ def main() -> None:
     unused(rank)
     uneven(rank, size)
     normalized(rank, size)
+    own_buffers(rank)
     scaled(rank)
     refused(rank)
     resumed(rank, Path(sys.argv[1]))
@@ -492,6 +493,18 @@ def scaled(rank: int) -> None:
     scaler.step(sgd)
     scaler.update()
     assert (scaler.get_scale(), bits(model)) == (2, before)
+
+
+def own_buffers(rank: int) -> None:
+    """Ranks keep their own from the beginning, or from the first step on."""
+    for given, begins in (("broadcast_buffers", rank), ("forward_sync_buffers", 0)):
+        bare = nn.BatchNorm1d(2, momentum=None)
+        bare.running_mean.fill_(rank)
+        model: Any = DDP(bare, **{given: False})
+        assert bare.running_mean.tolist() == [begins] * 2
+        with model.join():
+            model(clnet.tensor([[1.0, 2.0], [3.0, 2.0]]) * (rank + 1)).sum().backward()
+        assert bare.running_mean.tolist() == [2 * (rank + 1)] * 2
 
 
 def refused(rank: int) -> None:

@@ -50,7 +50,8 @@ class DistributedDataParallel(Module):
         device_ids: taken: the module stays where it is.
         output_device: taken.
         dim: taken.
-        broadcast_buffers: whether each forward pass begins with rank 0's buffers.
+        broadcast_buffers: whether each forward pass begins with rank 0's buffers; False: each rank
+            keeps its own, from the beginning.
         init_sync: whether parameters and buffers begin as rank 0's.
         process_group: who takes part; None: all.
         bucket_cap_mb: MiB of gradients that are summed together; None: 25, or a tenth of all if
@@ -62,6 +63,8 @@ class DistributedDataParallel(Module):
         static_graph: taken.
         mixed_precision: taken, None.
         device_mesh: taken, None.
+        forward_sync_buffers: newer, in the place of ``broadcast_buffers``; False: they begin as
+            rank 0's, and each rank keeps its own from then on.
 
     Attributes:
         module: the module.
@@ -80,7 +83,7 @@ class DistributedDataParallel(Module):
         device_ids: Any = None,
         output_device: Any = None,
         dim: int = 0,
-        broadcast_buffers: bool = True,
+        broadcast_buffers: bool | None = None,
         init_sync: bool = True,
         process_group: Group | None = None,
         bucket_cap_mb: float | None = None,
@@ -90,6 +93,7 @@ class DistributedDataParallel(Module):
         static_graph: bool = False,
         mixed_precision: Any = None,
         device_mesh: Any = None,
+        forward_sync_buffers: bool | None = None,
     ) -> None:
         name = type(self).__name__
         del device_ids, output_device, dim, check_reduction, gradient_as_bucket_view, static_graph
@@ -108,7 +112,9 @@ class DistributedDataParallel(Module):
             )
         self.module = module
         self.process_group = group
-        self.broadcast_buffers = broadcast_buffers
+        begin_alike = forward_sync_buffers is not None or broadcast_buffers is not False
+        given = broadcast_buffers if forward_sync_buffers is None else forward_sync_buffers
+        self.broadcast_buffers = given is not False
         self.find_unused_parameters = find_unused_parameters
         self.require_backward_grad_sync = True
         self.__dict__["_way"] = _Way()
@@ -116,7 +122,7 @@ class DistributedDataParallel(Module):
         self._check_alike(name)
         self.__dict__["_joining"] = self.__dict__["_hook"] = None
         if init_sync:
-            self._take_over([*module.parameters(), *module.buffers()])
+            self._take_over([*module.parameters(), *(module.buffers() if begin_alike else ())])
         total = sum(p.array.nbytes for p in trained.values())
         most = usual_bytes(total) if bucket_cap_mb is None else int(bucket_cap_mb * 2**20)
         self._reduced = _Reduction(buckets_of(list(trained.values()), most), self)
@@ -231,9 +237,9 @@ class DistributedDataParallel(Module):
         self._way.joins = True
         try:
             yield
-            buffers = list(self.module.buffers())
+            buffers = list(self.module.buffers()) if self.broadcast_buffers else []
             while joining.tell(goes_on=False):
-                if self.broadcast_buffers and buffers:
+                if buffers:
                     self._take_over(buffers, joining.root)
                 self._reduced.follow()
             self._take_over([*self.module.parameters(), *buffers], joining.root)
