@@ -12,6 +12,9 @@ from .gather import gather_along as gather_along
 from .gather import gather_along_gradient as gather_along_gradient
 from .gather import gather_rows as gather_rows
 from .gather import gather_rows_gradient as gather_rows_gradient
+from .gather import multiplies_along as multiplies_along
+from .gather import multiply_along as multiply_along
+from .gather import multiply_along_gradient as multiply_along_gradient
 from .gather import put_along as put_along
 from .gather import put_rows as put_rows
 from .gather import takes_extremes as takes_extremes

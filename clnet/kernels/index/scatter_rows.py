@@ -12,9 +12,10 @@ from ...array import Array
 from ...device import Check, Launch, Target
 from ...values.shapes import Shape, ceil_div
 from ..grid import flat_type, in_groups
-from ..kernel import Kernel, by_name, joined
+from ..kernel import Kernel, Named, by_name, joined
 
 _ROWS = Kernel("scatter_rows", "index/scatter_rows.mako")
+_SLOPE = Kernel("scatter_product_slope", "index/scatter_product_slope.mako")
 _LEAST_ROW = 8
 _CACHE_LINE = 64
 
@@ -36,7 +37,7 @@ def scatter_rows(
     check: Check | None,
     blocks: tuple[Shape, Shape, Shape],
 ) -> Launch:
-    """``y[..., index[..., i, j], j] = x[..., i, j]``, or ``+=``, or the most or least of both.
+    """``y[..., index[..., i, j], j] = x[..., i, j]``, ``+=``, ``*=``, or the most or least of both.
 
     Args:
         target: whose units share the columns.
@@ -44,10 +45,58 @@ def scatter_rows(
         x: as the index, dense.
         index: dense.
         dim: the axis along which it points.
-        how: ``"put"``, ``"add"``, ``"most"`` or ``"least"``.
+        how: ``"put"``, ``"add"``, ``"times"``, ``"most"`` or ``"least"``.
         check: reports what is out of range.
         blocks: the other axes, collapsed: their shape, steps in ``y``, steps in the index.
     """
+    sizes, places, grid = _walk(target, y, index, dim, blocks)
+    types = by_name("ctype", y.dtype.moved_as if how == "put" else y.dtype.ctype)
+    return _ROWS.launch(
+        joined(types, sizes, by_name("how check", how, check is not None)),
+        joined(places, by_name("y x index", y, x, index)),
+        **grid,
+        flops=x.size,
+        bytes=3 * x.nbytes + index.nbytes,
+    ).reporting(check)
+
+
+def scatter_product_slope(
+    target: Target,
+    gx: Array,
+    before: Array,
+    after: Array,
+    x: Array,
+    index: Array,
+    *,
+    dim: int,
+    blocks: tuple[Shape, Shape, Shape],
+) -> Launch:
+    """The gradient of ``y[..., index[..., i, j], j] *= x[..., i, j]``; 0 out of range.
+
+    Args:
+        target: as for :func:`scatter_rows`.
+        gx: that of ``x``; dense.
+        before: what ``y`` was; any strides; overwritten.
+        after: the gradient of ``y``; lies as ``before``; becomes that of what ``y`` was.
+        x: as the index, dense.
+        index: dense.
+        dim: the axis along which it points.
+        blocks: as for :func:`scatter_rows`.
+    """
+    sizes, places, grid = _walk(target, before, index, dim, blocks)
+    return _SLOPE.launch(
+        joined(by_name("ctype", x.dtype.ctype), sizes),
+        joined(places, by_name("before after gx x index", before, after, gx, x, index)),
+        **grid,
+        flops=3 * x.size,
+        bytes=10 * x.nbytes + 2 * index.nbytes,
+    )
+
+
+def _walk(
+    target: Target, y: Array, index: Array, dim: int, blocks: tuple[Shape, Shape, Shape]
+) -> tuple[Named, Named, dict[str, Shape]]:
+    """Parameters and arguments that say where rows lie, and the sizes of the launch."""
     shape, y_strides, index_strides = blocks
     inner, outer = shape[-1], shape[:-1] or (1,)
     count = prod(outer)
@@ -55,23 +104,14 @@ def scatter_rows(
     least = max(_CACHE_LINE // y.dtype.itemsize, 1)  # two units write in one in turns slowly
     share = ceil_div(ceil_div(inner, parts), least) * least
     reach = sum((n - 1) * step for n, step in zip(y.shape, y.strides, strict=True))
-    return _ROWS.launch(
-        joined(
-            by_name("ctype", y.dtype.moved_as if how == "put" else y.dtype.ctype),
-            by_name("index_type ndim how", index.dtype.ctype, len(outer), how),
-            by_name("check flat", check is not None, flat_type(max(index.size, reach))),
-        ),
-        joined(
-            by_name("n inner share", index.shape[dim], inner, share),
-            by_name("limit y_step", y.shape[dim], y.strides[dim]),
-            by_name("index_step", index.strides[dim]),
-            by_name("size_{d}", outer),
-            by_name("y_stride_{d}", y_strides[:-1] or (0,)),
-            by_name("index_stride_{d}", index_strides[:-1] or (0,)),
-            by_name("y x index", y, x, index),
-        ),
-        global_size=(ceil_div(inner, share), count),
-        local_size=(1, 1),
-        flops=x.size,
-        bytes=3 * x.nbytes + index.nbytes,
-    ).reporting(check)
+    flat = flat_type(max(index.size, reach))
+    params = by_name("index_type ndim flat", index.dtype.ctype, len(outer), flat)
+    args = joined(
+        by_name("n inner share", index.shape[dim], inner, share),
+        by_name("limit y_step", y.shape[dim], y.strides[dim]),
+        by_name("index_step", index.strides[dim]),
+        by_name("size_{d}", outer),
+        by_name("y_stride_{d}", y_strides[:-1] or (0,)),
+        by_name("index_stride_{d}", index_strides[:-1] or (0,)),
+    )
+    return params, args, {"global_size": (ceil_div(inner, share), count), "local_size": (1, 1)}
