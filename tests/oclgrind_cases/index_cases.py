@@ -22,8 +22,6 @@ from clnet.kernels.index.gather import (
     gather_along_gradient,
     gather_rows,
     gather_rows_gradient,
-    multiply_along,
-    multiply_along_gradient,
     put_along,
     put_rows,
 )
@@ -387,34 +385,6 @@ def lines_side_by_side(target: Target) -> None:
         near(gx, sums, terms=64)
         near(most, largest)
         near(kept, last)
-
-
-@case()
-def products_of_lines(target: Target) -> None:
-    for shape, dim, dtype in ((2, 7, 9), 1, np.float32), ((3, 8), 1, np.float64):
-        index = RNG.integers(0, 5, shape).astype(np.int32 if dim == 1 else np.int64)
-        index[-1, 2] = 6  # out of range
-        x, sizes = normal(*shape, dtype=dtype), (*shape[:dim], 6, *shape[dim + 1 :])
-        start, g = normal(*sizes, dtype=dtype), normal(*sizes, dtype=dtype)
-        x[0, 3] = 0
-        y, gx = start.astype(np.float64), np.zeros(shape)
-        for i in np.ndindex(*shape):
-            if index[i] < 6:
-                y[(*i[:dim], index[i], *i[dim + 1 :])] *= x[i]
-        after, found = g.astype(np.float64), start.astype(np.float64)
-        inside = [i for i in np.ndindex(*shape) if index[i] < 6]
-        for values, order in ((found, inside), (after, inside[::-1])):
-            for i in order:
-                place = (*i[:dim], index[i], *i[dim + 1 :])
-                gx[i] = values[place] * (1 if values is found else gx[i])
-                values[place] *= x[i]
-        product, x_, index_ = given(start), given(x, before=3), given(index, before=1)
-        run(multiply_along(target, product, x_, index_, dim=dim))
-        near(product, y, terms=64)
-        slope, gstart = output(shape, dtype), given(g)
-        run(multiply_along_gradient(target, slope, given(start), gstart, x_, index_, dim=dim))
-        near(slope, gx, terms=64)
-        near(gstart, after, terms=64)
 
 
 @case()

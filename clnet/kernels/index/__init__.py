@@ -4,6 +4,8 @@ Gradients add up what went to one place in a fixed order: indices are sorted fir
 then ``segment`` sums each run. Whole numbers are counted by atomics, which know no order.
 """
 
+from .bag_sums import bag_sums as bag_sums
+from .bag_sums import sums_bags as sums_bags
 from .count import search_rows as search_rows
 from .count import tally as tally
 from .gather import extremes_along as extremes_along

@@ -22,7 +22,8 @@ from ..moving import fill
 from .add_rows import add_rows, adds_rows, put_owned_rows, puts_rows
 from .gather_runs import gather_runs, lines_along
 from .gather_wide import gather_wide
-from .scatter_rows import scatter_product_slope, scatter_rows, walks_rows
+from .scatter_product_slope import scatter_product_slope
+from .scatter_rows import scatter_rows, walks_rows
 from .segment import segment_last, segment_sum
 from .sort import Sorted, sort
 from .unordered import (
@@ -77,7 +78,6 @@ def gather_rows(
     if inner == 1 and x.size and (outer == 1 or n >= _CPU_LEAST_ROW):
         steps = (x.strides[0], 0), (0, *index.strides)
         lines = lines_along((outer, n), x.shape[1], x.strides[1], steps)
-        params = joined(params, {"shared": True})
         return [gather_runs(target, params, y, x, index, lines).reporting(check)]
     args = by_name(
         "outer n inner limit x_outer x_row y x index",
@@ -161,7 +161,7 @@ def gather_along(
     if not in_groups(target.traits) and x.size and shape[-1] >= _CPU_LEAST_ROW:
         steps = x_strides, index_strides
         lines = lines_along(shape, x.shape[dim], x.strides[dim], steps)
-        params = joined(params, {"wrap": False, "shared": False})
+        params = joined(params, {"wrap": False})
         return [gather_runs(target, params, y, x, index, lines).reporting(check)]
     return [
         _ALONG.launch(

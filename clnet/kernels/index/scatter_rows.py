@@ -15,7 +15,6 @@ from ..grid import flat_type, in_groups
 from ..kernel import Kernel, Named, by_name, joined
 
 _ROWS = Kernel("scatter_rows", "index/scatter_rows.mako")
-_SLOPE = Kernel("scatter_product_slope", "index/scatter_product_slope.mako")
 _LEAST_ROW = 8
 _CACHE_LINE = 64
 
@@ -49,7 +48,7 @@ def scatter_rows(
         check: reports what is out of range.
         blocks: the other axes, collapsed: their shape, steps in ``y``, steps in the index.
     """
-    sizes, places, grid = _walk(target, y, index, dim, blocks)
+    sizes, places, grid = walk_of(target, y, index, dim, blocks)
     types = by_name("ctype", y.dtype.moved_as if how == "put" else y.dtype.ctype)
     return _ROWS.launch(
         joined(types, sizes, by_name("how check", how, check is not None)),
@@ -60,43 +59,10 @@ def scatter_rows(
     ).reporting(check)
 
 
-def scatter_product_slope(
-    target: Target,
-    gx: Array,
-    before: Array,
-    after: Array,
-    x: Array,
-    index: Array,
-    *,
-    dim: int,
-    blocks: tuple[Shape, Shape, Shape],
-) -> Launch:
-    """The gradient of ``y[..., index[..., i, j], j] *= x[..., i, j]``; 0 out of range.
-
-    Args:
-        target: as for :func:`scatter_rows`.
-        gx: that of ``x``; dense.
-        before: what ``y`` was; any strides; overwritten.
-        after: the gradient of ``y``; lies as ``before``; becomes that of what ``y`` was.
-        x: as the index, dense.
-        index: dense.
-        dim: the axis along which it points.
-        blocks: as for :func:`scatter_rows`.
-    """
-    sizes, places, grid = _walk(target, before, index, dim, blocks)
-    return _SLOPE.launch(
-        joined(by_name("ctype", x.dtype.ctype), sizes),
-        joined(places, by_name("before after gx x index", before, after, gx, x, index)),
-        **grid,
-        flops=3 * x.size,
-        bytes=10 * x.nbytes + 2 * index.nbytes,
-    )
-
-
-def _walk(
+def walk_of(
     target: Target, y: Array, index: Array, dim: int, blocks: tuple[Shape, Shape, Shape]
 ) -> tuple[Named, Named, dict[str, Shape]]:
-    """Parameters and arguments that say where rows lie, and the sizes of the launch."""
+    """Where rows lie, as parameters and arguments, and sizes; for scatter_product_slope, too."""
     shape, y_strides, index_strides = blocks
     inner, outer = shape[-1], shape[:-1] or (1,)
     count = prod(outer)
