@@ -98,13 +98,7 @@ def embedding(
     if weight.ndim != 2:
         raise ShapeError("embedding", "weight is (rows, width)", weight=weight.shape)
     rows, width = weight.shape
-    padding = -1
-    if padding_idx is not None:
-        if not -rows <= padding_idx < rows:
-            raise BoundsError(
-                "embedding", "padding_idx is a row", padding_idx=padding_idx, rows=rows
-            )
-        padding = padding_idx % rows
+    padding = -1 if padding_idx is None else row_of(padding_idx, rows)
     index = contiguous(reshape(input, (input.numel(),)))
     if max_norm is not None:
         _shorten(weight.detach(), index, max_norm, norm_type)
@@ -117,6 +111,17 @@ def embedding(
     check = of_index("embedding", "input", size="rows")
     result = apply(Embedding(padding, scale_grad_by_freq, check), table, index)
     return reshape(result, (*input.shape, width))
+
+
+def row_of(padding_idx: int, rows: int) -> int:
+    """The row of a table that a number, which may count from the end, names.
+
+    Raises:
+        BoundsError: if it is none.
+    """
+    if not -rows <= padding_idx < rows:
+        raise BoundsError("embedding", "padding_idx is a row", padding_idx=padding_idx, rows=rows)
+    return padding_idx % rows
 
 
 def _shorten(weight: Tensor, index: Tensor, max_norm: float, norm_type: float) -> None:

@@ -2,27 +2,108 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ..device import Check
+from ..array import Array
+from ..device import Check, Launch, Target
 from ..errors import ArgumentError, ShapeError
+from ..kernels import index as kernels
 from ..kernels.reduce import Bad
 from ..values.dtypes import int64
 from .arithmetic import clamp, mul, ne, where
-from .check import of_value, require_elements
+from .check import of_index, of_value, require_elements
 from .create import positions
-from .embedding import embedding
-from .index import require_index
-from .machinery.function import Face, op
+from .embedding import Embedding, embedding, row_of
+from .index import GatherRows, GatherRowsBackward, added_up, require_index
+from .machinery.function import Arrays, Face, Function, Grads, Needs, Saved, apply, op
 from .reduce import max as largest
 from .scatter import index_add_within, scatter_reduce_within
 from .search import searchsorted
-from .shape import expand, narrow, reshape, to_dtype, unsqueeze
+from .shape import contiguous, expand, narrow, reshape, to_dtype, unsqueeze
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
 
 _MODES = ("sum", "mean", "max")
+
+
+class BagSums(Function):
+    """Sums, or means, of the rows that bags of indices name, of a table ``(1, rows, width)``.
+
+    Bags are equally long, or begin where a third input says; the row ``padding`` does not count.
+    """
+
+    op_name = "embedding_bag"
+    sixteen_bit = False
+    repeats = True
+
+    bags: int
+    padding: int
+    mean: bool
+    check: Check | None = None
+
+    def infer(self, x: Array, index: Array, *starts: Array) -> tuple[Array, ...]:
+        GatherRows(wrap=False, check=self.check).infer(x, index)
+        return (Array.abstract((self.bags, x.shape[2]), x.dtype, x.device),)
+
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
+        """One launch."""
+        (y,), (x, index, *starts) = outputs, inputs
+        return kernels.bag_sums(
+            target,
+            y,
+            x.view(x.shape[1:], x.strides[1:]),
+            index,
+            starts[0] if starts else None,
+            each=0 if starts else index.size // self.bags,
+            skip=self.padding,
+            mean=self.mean,
+            check=self.check,
+        )
+
+    def saves(self, needs: tuple[bool, ...]) -> tuple[Sequence[int], Sequence[int]]:
+        """The indices."""
+        return range(1, len(needs)), ()
+
+    def backward(self, saved: Saved, grads: Grads, needs: Needs) -> Grads:
+        """What came to a bag, for each of its rows, added up where they came from."""
+        (g,), index = grads, saved.inputs[1]
+        width, rows = g.shape[1], saved.input_specs[0][0][1]
+        starts = [saved.inputs[k] for k in range(2, len(needs))]
+        bags = _numbers(index, starts[0]) if starts else None
+        if self.mean:
+            g = g / clamp(unsqueeze(self._sizes(index, bags), 1), min=1)
+        if bags is None:
+            each = expand(unsqueeze(g, 1), (self.bags, index.shape[0] // self.bags, width))
+            each = reshape(each, (1, index.shape[0], width))
+        else:
+            own = reshape(contiguous(g), (1, self.bags, width))
+            each = apply(GatherRows(wrap=False, zero=True), own, contiguous(bags))
+        function = GatherRowsBackward(rows, False, self.padding)
+        return (added_up(function, each, index), *(None for _ in needs[1:]))
+
+    def decompose(self, x: Tensor, index: Tensor, *starts: Tensor) -> Tensor:
+        """In rows, one by one."""
+        rows = apply(Embedding(self.padding, False, self.check), x, index)[0]
+        counted = None if self.padding < 0 else unsqueeze(ne(index, self.padding), 1)
+        how = "mean" if self.mean else "sum"
+        if starts:
+            bags = _numbers(index, starts[0])
+            if counted is not None:
+                bags = where(reshape(counted, bags.shape), bags, -1)
+            return _rows_of_numbered_bags(rows, bags, self.bags, how)
+        rows = reshape(rows, (self.bags, -1, x.shape[2]))
+        if counted is not None:
+            counted = reshape(counted, (self.bags, -1, 1))
+        return _rows_of_equal_bags(rows, counted, how)
+
+    def _sizes(self, index: Tensor, bags: Tensor | None) -> Tensor:
+        """How many indices of each bag count."""
+        counted = to_dtype(ne(index, self.padding), int64)
+        if bags is None:
+            return reshape(counted, (self.bags, -1)).sum(1)
+        return index_add_within(bags.new_zeros(self.bags), 0, bags, counted)
 
 
 @op(Face.FUNCTIONAL)
@@ -74,6 +155,12 @@ def embedding_bag(
         raise ArgumentError("embedding_bag", law, mode=mode)
     if offsets is not None:
         _check_offsets(offsets, input.numel())
+    plain = per_sample_weights is None and max_norm is None and mode != "max"
+    if plain and not (scale_grad_by_freq or sparse) and _at_once(input, weight, offsets):
+        starts = None
+        if offsets is not None:
+            starts = narrow(offsets, 0, 0, offsets.shape[0] - int(include_last_offset))
+        return _summed(input, weight, starts, padding_idx, mean=mode == "mean")
     rows = embedding(input, weight, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse)
     if per_sample_weights is not None:
         rows = mul(rows, unsqueeze(per_sample_weights, -1))
@@ -83,11 +170,16 @@ def embedding_bag(
     if offsets is None:
         return _rows_of_equal_bags(rows, counted, mode)
     starts = narrow(offsets, 0, 0, offsets.shape[0] - int(include_last_offset))
-    place = positions(type(input.detach()), input.shape[0], input.device)
-    bags = searchsorted(to_dtype(starts, int64), place, right=True) - 1
+    bags = _numbers(input, starts)
     if counted is not None:
         bags = where(reshape(counted, bags.shape), bags, -1)
     return _rows_of_numbered_bags(rows, bags, starts.shape[0], mode)
+
+
+def _numbers(index: Tensor, starts: Tensor) -> Tensor:
+    """``(n,)``, int64: the bag of each index, -1 before the first."""
+    place = positions(type(index.detach()), index.shape[0], index.device)
+    return searchsorted(to_dtype(starts, int64), place, right=True) - 1
 
 
 def _rows_of_equal_bags(rows: Tensor, counted: Tensor | None, mode: str) -> Tensor:
@@ -115,6 +207,30 @@ def _rows_of_numbered_bags(rows: Tensor, bags: Tensor, count: int, mode: str) ->
         return total
     sizes = index_add_within(bags.new_zeros(count), 0, bags, bags.new_ones(bags.shape))
     return total / unsqueeze(clamp(sizes, min=1), 1)
+
+
+def _at_once(input: Tensor, weight: Tensor, offsets: Tensor | None) -> bool:  # noqa: A002
+    """Whether :class:`BagSums` takes them: a table, and bags, of which some have indices."""
+    some = input.numel() > 0 and (offsets is None or offsets.numel() > 0)
+    full = weight.ndim == 2 and weight.numel() > 0
+    return some and full and kernels.sums_bags(weight.device.target, weight.dtype)
+
+
+def _summed(
+    input: Tensor,  # noqa: A002
+    weight: Tensor,
+    starts: Tensor | None,
+    padding_idx: int | None,
+    *,
+    mean: bool,
+) -> Tensor:
+    rows, width = weight.shape
+    padding = -1 if padding_idx is None else row_of(padding_idx, rows)
+    index = contiguous(reshape(input, (input.numel(),)))
+    bags = input.shape[0] if starts is None else starts.shape[0]
+    function = BagSums(bags, padding, mean, of_index("embedding", "input", size="rows"))
+    table = reshape(contiguous(weight), (1, rows, width))
+    return apply(function, table, index, *(() if starts is None else (to_dtype(starts, int64),)))
 
 
 def _check_offsets(offsets: Tensor, count: int) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -14,8 +14,8 @@ from ..kernels.index import takes_extremes
 from ..values import mode
 from ..values.dtypes import bool_, int32, int64, uint8
 from ..values.plain import shown
-from ..values.shapes import Shape, contiguous_strides, normalize_dim
-from .arithmetic import Number, eq, logical_and, maximum, minimum, mul, ne, scaled, where
+from ..values.shapes import Shape, normalize_dim
+from .arithmetic import Number, eq, logical_and, maximum, minimum, ne, scaled, where
 from .check import of_index, require_classes
 from .create import positions
 from .index import (
@@ -29,28 +29,25 @@ from .index import (
     added_up,
     gather_within,
     require_index,
-    select_within,
 )
-from .join import cat
 from .machinery.autocast import autocast_operands
 from .machinery.derived import derived
 from .machinery.function import Face, apply, op, require_same_dtype
 from .machinery.pointwise import apart, evaluate
 from .machinery.promotion import Operand
 from .rearrange import select
+from .scattered import combined, multiplied
 from .shape import (
     Slice,
     clone,
     contiguous,
     expand,
-    narrow,
     overwrite,
     reshape,
     settled,
     to_dtype,
     unsqueeze,
 )
-from .sort import argsort
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
@@ -455,6 +452,8 @@ def scatter_reduce_within(
         return to_dtype(found, bool_)
     if src.shape != index.shape:
         src = apply(Slice((0,) * src.ndim, (1,) * src.ndim, index.shape), src)
+    if reduce == "prod" and include_self:
+        return multiplied(x, axis, src, index, check)
     count = _counted(x, axis, index, check)
     named = count > 0
     if reduce in ("sum", "mean"):
@@ -465,8 +464,7 @@ def scatter_reduce_within(
         shares = where(named, count + int(include_self), 1)
         return total / shares if x.dtype.is_floating_point else to_dtype(total // shares, x.dtype)
     if reduce == "prod":
-        found = _segments(mul, x, dim, index, src)
-        return where(named, found * x if include_self else found, x)
+        return multiplied(to_dtype(where(named, 1, x), x.dtype), axis, src, index, None)
     return _extremes(x, dim, index, src, named, largest=reduce == "amax", with_x=include_self)
 
 
@@ -500,7 +498,8 @@ def _extremes(
         function = ExtremesAlong(axis, x.shape, largest)
         found = apply(function, contiguous(others), contiguous(index))
     else:
-        found = _segments(better, own, dim, index, others)
+        axis = normalize_dim("scatter_reduce", dim, x.ndim)
+        found = combined(better, own.shape, axis, index, others)
     found = where(named, better(found, own) if with_x else found, own)
     if not x.requires_grad and not src.requires_grad:
         return found
@@ -522,38 +521,6 @@ def _shares(axis: int, with_x: bool) -> Any:  # noqa: FBT001
         return mine, where(theirs, gather_within(share, axis, index), 0.0), None, None
 
     return rule
-
-
-def _segments(
-    combine: Callable[..., Tensor], x: Tensor, dim: int, index: Tensor, src: Tensor
-) -> Tensor:
-    """What the elements of ``src`` for each place make together; 0 where there are none.
-
-    The places are sorted, neighbours of one place combined 1, 2, 4 ... apart; the last one of each
-    place has all of them then.
-    """
-    axis = normalize_dim("scatter_reduce", dim, x.ndim)
-    strides = contiguous_strides(x.shape)
-    places = to_dtype(index, int64) * (strides[axis] if x.ndim else 1)
-    for d, size in enumerate(index.shape):
-        if d != axis:
-            along = positions(type(x.detach()), size, x.device) * strides[d]
-            places = places + reshape(along, (size, *(1,) * (index.ndim - d - 1)))
-    flat = reshape(places, (places.numel(),))
-    order = argsort(flat)
-    flat = select_within(flat, order)
-    values = select_within(reshape(src, (src.numel(),)), order)
-    size, back = flat.shape[0], 1
-    while back < size:
-        left, right = narrow(values, 0, 0, size - back), narrow(values, 0, back, size - back)
-        same = eq(narrow(flat, 0, 0, size - back), narrow(flat, 0, back, size - back))
-        # 1 stands for another place's: by its NaN or infinity no gradient of this one is multiplied
-        joined = where(same, combine(where(same, left, 1), right), right)
-        values = cat([narrow(values, 0, 0, back), joined])
-        back *= 2
-    more = eq(narrow(flat, 0, 1, size - 1), narrow(flat, 0, 0, size - 1)) if size else flat
-    last = where(cat([more, more.new_zeros(1)]), 0, values) if size else values
-    return reshape(index_add_within(values.new_zeros(x.numel()), 0, flat, last), x.shape)
 
 
 @op(Face.FUNCTIONAL)

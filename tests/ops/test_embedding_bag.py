@@ -78,6 +78,47 @@ def test_bags_agree_with_pytorch(given, mode, padding_idx):
         np.testing.assert_allclose(mine, other, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("offsets", [None, OFFSETS])
+def test_rows_are_never_stored_one_by_one(offsets, compiled):
+    device = clnet.device("cpu")
+    table = clnet.randn(5, 45, device=device)
+    numbers = clnet.tensor(NUMBERS if offsets is None else FLAT, device=device)
+    starts = None if offsets is None else clnet.tensor(offsets, device=device)
+
+    def bags(table):
+        return ops.embedding_bag(numbers, table, starts, mode="sum")
+
+    call = clnet.compile(bags) if compiled else bags
+    call(table)
+    with clnet.profile() as profile:
+        found = call(table)
+    names = str(profile.table())
+    assert "bag_sums" in names
+    assert "gather" not in names
+    where = NUMBERS if offsets is None else FLAT
+    expected = (
+        table.numpy()[where].sum(1)
+        if offsets is None
+        else reference(FLAT, table.numpy(), OFFSETS, "sum")
+    )
+    np.testing.assert_allclose(found.numpy(), expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("mode", ["sum", "mean"])
+@pytest.mark.parametrize("padding_idx", [None, 4])
+@pytest.mark.parametrize("given", [(NUMBERS, None), (FLAT, OFFSETS)], ids=["equal", "offsets"])
+def test_gradients_of_gradients_of_bags(given, mode, padding_idx):
+    numbers, starts = (None if x is None else clnet.tensor(x) for x in given)
+
+    def bags(table):
+        return ops.embedding_bag(numbers, table, starts, mode=mode, padding_idx=padding_idx) ** 3
+
+    table = clnet.randn(5, 3, dtype=clnet.float64, requires_grad=True)
+    assert clnet.autograd.gradcheck(bags, (table,))
+    assert clnet.autograd.gradgradcheck(bags, (table,))
+
+
 @pytest.mark.parametrize("padding_idx", [None, 4])
 @pytest.mark.parametrize("last", [False, True])
 def test_weights_and_a_last_offset_agree_with_pytorch(last, padding_idx):

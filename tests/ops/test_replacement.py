@@ -160,6 +160,34 @@ def test_what_is_not_finite_stays_in_the_gradients_of_its_place(bad):
     assert src.grad.tolist() == pytest.approx([3, 2, 5, bad], nan_ok=True)
 
 
+@pytest.mark.parametrize("own", [True, False])
+@pytest.mark.parametrize("dim", [0, 1, 2])
+def test_products_are_as_their_twin_beside_zeros(dim, own):
+    rng = np.random.default_rng(4)
+    start, values = rng.standard_normal((3, 4, 9)), rng.standard_normal((3, 4, 9))
+    values[rng.random(values.shape) < 0.3] = 0
+    index, weight = rng.integers(0, start.shape[dim], values.shape), rng.standard_normal(3 * 36)
+    found = []
+    for lib in (clnet, torch):
+        x, src = (lib.tensor(v, requires_grad=True) for v in (start, values))
+        y = lib.scatter_reduce(x, dim, lib.tensor(index), src, "prod", include_self=own)
+        (y.flatten() * lib.tensor(weight)).sum().backward()
+        found.append((y.tolist(), x.grad.tolist(), src.grad.tolist()))
+    for ours, theirs in zip(*found, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-10, atol=1e-12)
+
+
+def test_products_take_no_sort():
+    device = clnet.device("cpu")
+    x, index = clnet.ones(8, 9, device=device), clnet.zeros(8, 9, dtype=clnet.int64, device=device)
+    src = clnet.ones(8, 9, device=device, requires_grad=True)
+    with clnet.profile() as profile:
+        ops.scatter_reduce(x, 1, index, src, "prod").sum().backward()
+    names = profile.table()
+    assert "scatter_product_slope" in names
+    assert "sort" not in names
+
+
 def test_equal_extremes_share_the_gradient():
     x = clnet.tensor([1.0, 0.0], requires_grad=True)
     src = clnet.tensor([1.0, 1.0, 0.5], requires_grad=True)

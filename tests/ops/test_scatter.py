@@ -455,3 +455,17 @@ def test_one_line_is_added_up_without_a_sort_on_cpus(device):
         y = clnet.zeros(5).scatter_add(0, index, clnet.ones(1200))
     assert y.tolist() == [300, 300, 0, 600, 0]
     assert len([c for c in seen.commands if c.kind == "kernel"]) <= 5
+
+
+@pytest.mark.parametrize("outer", [7, 8, 19])
+def test_elements_of_many_lines_are_added_up_and_picked(outer, device):
+    rng = np.random.default_rng(2)
+    x, source = rng.standard_normal((outer, 9)), rng.standard_normal((outer, 40))
+    index = rng.integers(0, 9, 40)
+    expected = x.copy()
+    np.add.at(expected, (slice(None), index), source)
+    mine, places = (clnet.tensor(v, device=device) for v in (x, index))
+    found = ops.index_add(mine, 1, places, clnet.tensor(source, device=device))
+    np.testing.assert_allclose(found.numpy(), expected, rtol=1e-12)
+    picked = ops.index_select(mine, 1, places)
+    np.testing.assert_array_equal(picked.numpy(), x[:, index])

@@ -4,6 +4,8 @@ Gradients add up what went to one place in a fixed order: indices are sorted fir
 then ``segment`` sums each run. Whole numbers are counted by atomics, which know no order.
 """
 
+from .bag_sums import bag_sums as bag_sums
+from .bag_sums import sums_bags as sums_bags
 from .count import search_rows as search_rows
 from .count import tally as tally
 from .gather import extremes_along as extremes_along
@@ -12,6 +14,9 @@ from .gather import gather_along as gather_along
 from .gather import gather_along_gradient as gather_along_gradient
 from .gather import gather_rows as gather_rows
 from .gather import gather_rows_gradient as gather_rows_gradient
+from .gather import multiplies_along as multiplies_along
+from .gather import multiply_along as multiply_along
+from .gather import multiply_along_gradient as multiply_along_gradient
 from .gather import put_along as put_along
 from .gather import put_rows as put_rows
 from .gather import takes_extremes as takes_extremes

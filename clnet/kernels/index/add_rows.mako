@@ -6,8 +6,11 @@
 ## param  ctype: str                 type of the elements
 ## param  index_type: str            int or long
 ## param  vector: int                elements of a vector; 1 of complex numbers
+## param  beside: int                batches that an item takes at once; more than 1 of rows of one
+##                                   element, of which there is one item
 ## param  wrap: bool                 indices in [-limit, 0) count from the end
 ## param  check: bool                an index out of range is reported
+## arg    outer: int                 batches
 ## arg    n: int                     indices
 ## arg    inner: int                 elements of a row
 ## arg    limit: int                 rows of y
@@ -20,12 +23,12 @@
 ## arg    site: int                  its number
 ## % endif
 ##
-## launch   (a power of 2, outer), groups of one
+## launch   (a power of 2, outer / beside), groups of one
 ## numerics sums in the order of the positions: the bits of segment_sum_rows
 <%namespace name="gather" file="gather.mako"/>
 <%namespace name="faults" file="/lib/fault.mako"/>
 <%namespace name="vectors" file="/lib/vector.mako"/>
-<%def name="add_rows(how, ctype, index_type, vector, wrap, check)">
+<%def name="add_rows(how, ctype, index_type, vector, beside, wrap, check)">
 <% sign = "+=" if how == "add" else "=" %>
 % if vector > 1:
 ${vectors.types(ctype, vector)}
@@ -34,10 +37,30 @@ ${faults.define(check)}
 __kernel void add_rows(...)
 {
     const int item = get_global_id(0), items = get_global_size(0);
-    const int batch = get_global_id(1);
+    const int batch = get_global_id(1) * ${beside};
     y += y_offset + (long)batch * limit * inner;
     x += x_offset + (long)batch * n * inner;
     index += index_offset;
+% if beside > 1:
+    const int count = min(outer - batch, ${beside});
+    for (long j = 0; j < (long)limit * count; ++j)
+        y[j] = 0;
+    for (int i = 0; i < n; ++i) {
+        ${index_type} at = index[i];
+        ${gather.checked(index_type, wrap)}
+        ${faults.index(check, wrap, "i", "batch == 0")}
+        if (!inside || at == skip)
+            continue;
+        if (count == ${beside}) {
+% for k in range(beside):
+            y[${k}l * limit + at] += x[${k}l * n + i];
+% endfor
+        } else {
+            for (long k = 0; k < count; ++k)
+                y[k * limit + at] += x[k * n + i];
+        }
+    }
+% else:
 % if how == "add":
     for (int row = item * 8; row < limit; row += items * 8) {
         const int end = row + 8 < limit ? row + 8 : limit;
@@ -61,5 +84,6 @@ __kernel void add_rows(...)
         for (; column < inner; ++column)
             to[column] ${sign} from[column];
     }
+% endif
 }
 </%def>

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from ...array import Array
 from ...device import Check, Launch, Target
+from ...values.shapes import ceil_div
 from .. import streaming
 from ..grid import in_groups, lanes_of
-from ..kernel import Kernel, by_name
+from ..kernel import Kernel, by_name, joined
 
 _ADD = Kernel("add_rows", "index/add_rows.mako")
 _ITEMS_PER_UNIT = 1
 _BLOCK = 8  # rows, as in the template
 _MOST_ITEMS = 64
+_BESIDE = 8
 # Rows of so few elements are written sooner than an item finds out that they are not its own, which
 # a processor guesses wrong every other time; unless there are many more rows to make 0.
 _SHORT, _ROWS = 4, 16
@@ -70,16 +72,21 @@ def _rows(
     short = inner <= _SHORT and (how == "put" or rows <= _ROWS * index.size)
     while not short and items * outer < wanted and items * _BLOCK < rows:
         items *= 2
+    # Lines of single elements: what an index says is found out once for some of them.
+    beside = _BESIDE if how == "add" and inner == 1 and items == 1 and outer > 1 else 1
     lanes = 1 if y.dtype.is_complex else lanes_of(target, 4)
     return _ADD.launch(
         by_name(
-            "how ctype index_type vector wrap check",
+            "how ctype index_type vector beside wrap check",
             how,
             y.dtype.ctype if how == "add" else y.dtype.moved_as,
-            *(index.dtype.ctype, lanes, wrap, check is not None),
+            *(index.dtype.ctype, lanes, beside, wrap, check is not None),
         ),
-        by_name("n inner limit skip y x index", index.size, inner, rows, skip, y, x, index),
-        global_size=(items, outer),
+        joined(
+            by_name("outer n inner limit", outer, index.size, inner, rows),
+            by_name("skip y x index", skip, y, x, index),
+        ),
+        global_size=(items, ceil_div(outer, beside)),
         local_size=(1, 1),
         flops=x.size if how == "add" else 0,
         bytes=y.nbytes + 2 * x.nbytes + items * index.nbytes,

@@ -6,8 +6,9 @@
 ## param  wrap: bool                 indices in [-limit, 0) count from the end
 ## param  ndim: int                  axes of the index
 ## param  count: int                 arrays of indices
-## param  how: put|add|most|least    elements replace what is there, are added to it, or the larger
-##                                   or smaller of both stays (a NaN always does)
+## param  how: put|add|times|most|least
+##                                   elements replace what is there, are added to it, multiply it,
+##                                   or the larger or smaller of both stays (a NaN always does)
 ## param  check: bool                an index out of range is reported
 ## param  flat: int|long             type of a flat index, long beyond 2^31 elements
 ## param  place, own: str            C expressions, where y is written and where x is read
@@ -149,7 +150,7 @@
     }
 % else:
     if (inside)
-        y[${place}] ${"+=" if how == "add" else "="} x[${own}];
+        y[${place}] ${{"add": "+=", "times": "*="}.get(how, "=")} x[${own}];
 % endif
 </%def>
 <%def name="gather_rows(ctype, index_type, missing, wrap, check, flat)">

@@ -10,6 +10,7 @@ functions give their launches: none for no elements.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 from ...array import Array
 from ...device import Check, Launch, Scratch, Target
@@ -21,6 +22,7 @@ from ..moving import fill
 from .add_rows import add_rows, adds_rows, put_owned_rows, puts_rows
 from .gather_runs import gather_runs, lines_along
 from .gather_wide import gather_wide
+from .scatter_product_slope import scatter_product_slope
 from .scatter_rows import scatter_rows, walks_rows
 from .segment import segment_last, segment_sum
 from .sort import Sorted, sort
@@ -76,7 +78,6 @@ def gather_rows(
     if inner == 1 and x.size and (outer == 1 or n >= _CPU_LEAST_ROW):
         steps = (x.strides[0], 0), (0, *index.strides)
         lines = lines_along((outer, n), x.shape[1], x.strides[1], steps)
-        params = joined(params, {"shared": True})
         return [gather_runs(target, params, y, x, index, lines).reporting(check)]
     args = by_name(
         "outer n inner limit x_outer x_row y x index",
@@ -160,7 +161,7 @@ def gather_along(
     if not in_groups(target.traits) and x.size and shape[-1] >= _CPU_LEAST_ROW:
         steps = x_strides, index_strides
         lines = lines_along(shape, x.shape[dim], x.strides[dim], steps)
-        params = joined(params, {"wrap": False, "shared": False})
+        params = joined(params, {"wrap": False})
         return [gather_runs(target, params, y, x, index, lines).reporting(check)]
     return [
         _ALONG.launch(
@@ -215,6 +216,41 @@ def extremes_along(
         how = "most" if largest else "least"
         launches.append(_scatter_lines(target, y, x, index, dim=dim, how=how, check=None))
     return launches
+
+
+def multiply_along(
+    target: Target, y: Array, x: Array, index: Array, *, dim: int, check: Check | None = None
+) -> list[Launch]:
+    """``y[..., index[..., i, ...], ...] *= x[..., i, ...]`` at ``dim``, in order.
+
+    ``x`` has the shape of ``index``; each line is one item's.
+    """
+    if y.size == 0 or index.size == 0:
+        return []
+    return [_scatter_lines(target, y, x, index, dim=dim, how="times", check=check)]
+
+
+def multiply_along_gradient(
+    target: Target, gx: Array, before: Array, after: Array, x: Array, index: Array, *, dim: int
+) -> list[Launch]:
+    """The gradient of :func:`multiply_along`, without a division; each line is one item's.
+
+    ``before`` is what ``y`` was, and is overwritten; ``after`` its gradient, which becomes that of
+    what it was.
+    """
+    if gx.size == 0:
+        return []
+    shape, y_strides, steps = _lines(before, index, dim)
+    if y_strides[-1] != 1 or steps[-1] != 1:  # a column of its own for each
+        shape, y_strides, steps = (*shape, 1), (*y_strides, 1), (*steps, 1)
+    blocks = shape, y_strides, steps
+    return [scatter_product_slope(target, gx, before, after, x, index, dim=dim, blocks=blocks)]
+
+
+def multiplies_along(target: Target, index: Shape, dim: int) -> bool:
+    """Whether :func:`multiply_along` is a good way: on CPUs, on GPUs if there are many lines."""
+    lines = prod(index) // max(index[dim], 1)
+    return not in_groups(target.traits) or lines >= _GPU_LEAST_LINES
 
 
 def put_along(
@@ -322,13 +358,7 @@ def _scatter_lines(
     check: Check | None,
 ) -> Launch:
     """An item, or on CPUs a walk through neighbours, for each line along ``dim``, in order."""
-
-    def others(values: tuple[int, ...]) -> tuple[int, ...]:
-        return (*values[:dim], *values[dim + 1 :])
-
-    shape, (y_strides, index_strides) = collapse(
-        others(index.shape), [others(y.strides), others(index.strides)]
-    )
+    shape, y_strides, index_strides = _lines(y, index, dim)
     if walks_rows(target, shape, y_strides, index_strides):
         return scatter_rows(
             target,
@@ -360,6 +390,18 @@ def _scatter_lines(
         flops=x.size,
         bytes=3 * x.nbytes + index.nbytes,
     ).reporting(check)
+
+
+def _lines(y: Array, index: Array, dim: int) -> tuple[Shape, Shape, Shape]:
+    """The shape of the lines along ``dim``, collapsed, and their steps in ``y`` and the index."""
+
+    def others(values: tuple[int, ...]) -> tuple[int, ...]:
+        return (*values[:dim], *values[dim + 1 :])
+
+    shape, (y_strides, index_strides) = collapse(
+        others(index.shape), [others(y.strides), others(index.strides)]
+    )
+    return shape, y_strides, index_strides
 
 
 def _sorted_along(

@@ -5,9 +5,12 @@
 ## param  ndim: int                  axes of the lines
 ## param  missing: str               C expression, what an index out of range gives: NAN or 0
 ## param  wrap: bool                 indices in [-limit, 0) count from the end
-## param  shared: bool               all lines read one line of the index, which the first reports
+## param  shared: bool               all lines read one line of the index, which the first reports;
+##                                   an item makes places of it once
+## param  room: int                  of how many
 ## param  check: bool                an index out of range is reported
 ## param  flat: int|long             type of a flat index, long beyond 2^31 elements
+## param  own, place: str            C expressions: a line of the index, and where element i stands
 ## arg    lines, n: int          lines of y along its last axis, elements of one
 ## arg    share, part: int       lines that an item takes, and elements of each of them
 ## arg    limit: int             size of the axis of x that is indexed
@@ -38,8 +41,8 @@
 <%namespace name="faults" file="/lib/fault.mako"/>
 ##
 ## A loop without branches, so that compilers make vectors of it; who is out of range is looked for
-## in another.
-<%def name="gather_runs(ctype, index_type, ndim, missing, wrap, shared, check, flat)">
+## in another. `x_along` is 0 where the index is shared.
+<%def name="gather_runs(ctype, index_type, ndim, missing, wrap, shared, room, check, flat)">
 ${faults.define(check)}
 __kernel void gather_runs(...)
 {
@@ -48,11 +51,36 @@ __kernel void gather_runs(...)
     x += x_offset;
     y += y_offset;
     index += index_offset;
+% if shared:
+    __local ${flat} near[${room}];
+    int outside = 0;
+    for (int i = start; i < stop; ++i) {
+        ${index_type} at = index[i * index_along];
+        ${gather.checked(index_type, wrap)}
+        outside += !inside;
+        near[i - start] = inside ? (${flat})at * x_step : 0;
+    }
+% if check:
+    if (outside && get_global_id(0) == 0)
+        ${report(index_type, wrap, "index", "i")}
+% endif
+% endif
     for (int line = get_global_id(0) * share; line < end; ++line) {
         ${strided.locate(ndim, "line", ("x", "index"), flat)}
-        __global const ${index_type} *own = index + at_index;
         __global const ${ctype} *from = x + at_x;
         __global ${ctype} *to = y + (${flat})line * n;
+% if shared:
+        for (int i = start; i < stop; ++i)
+            to[i] = from[near[i - start]];
+        if (outside)
+            for (int i = start; i < stop; ++i) {
+                ${index_type} at = index[i * index_along];
+                ${gather.checked(index_type, wrap)}
+                if (!inside)
+                    to[i] = (${ctype})${missing};
+            }
+% else:
+        __global const ${index_type} *own = index + at_index;
         int outside = 0;
         for (int i = start; i < stop; ++i) {
             ${index_type} at = own[i * index_along];
@@ -64,13 +92,17 @@ __kernel void gather_runs(...)
             to[i] = inside ? found : (${ctype})${missing};
         }
 % if check:
-        if (outside${" && line == 0" if shared else ""})
-            for (int i = start; i < stop; ++i) {
-                ${index_type} at = own[i * index_along];
-                ${gather.checked(index_type, wrap)}
-                ${faults.index(check, wrap, "line * n + i", "true")}
-            }
+        if (outside)
+            ${report(index_type, wrap, "own", "line * n + i")}
+% endif
 % endif
     }
 }
+</%def>
+<%def name="report(index_type, wrap, own, place)">
+    for (int i = start; i < stop; ++i) {
+        ${index_type} at = ${own}[i * index_along];
+        ${gather.checked(index_type, wrap)}
+        ${faults.index(True, wrap, place, "true")}
+    }
 </%def>

@@ -61,8 +61,11 @@ def gather_runs(
         lines: where all that lies.
     """
     count, each = prod(lines.shape), _ITEMS * target.traits.compute_units
+    shared = count > 1 and not any(lines.index_steps) and lines.x_along == 0
     share = max(1, min(_SHARE // lines.n, ceil_div(count, each)))
     part = min(lines.n, max(_SHARE, ceil_div(lines.n, each)))
+    if shared:  # places are made for as many lines as leave each unit something
+        share, part = ceil_div(count, each), min(lines.n, _SHARE)
     args = joined(
         by_name("lines n share part limit", count, lines.n, share, part, lines.limit),
         by_name("x_step x_along index_along", lines.x_step, lines.x_along, lines.index_along),
@@ -71,7 +74,7 @@ def gather_runs(
         by_name("y x index", y, x, index),
     )
     return _RUNS.launch(
-        joined(params, {"ndim": len(lines.shape)}),
+        joined(params, by_name("ndim shared room", len(lines.shape), shared, _SHARE)),
         args,
         global_size=(ceil_div(count, share), ceil_div(lines.n, part)),
         flops=0,

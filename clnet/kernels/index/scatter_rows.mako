@@ -5,7 +5,7 @@
 ## param  ctype: str                 type of the elements
 ## param  index_type: str            int or long
 ## param  ndim: int                  axes of the blocks of rows
-## param  how: put|add|most|least    as in gather.mako
+## param  how: put|add|times|most|least  as in gather.mako
 ## param  check: bool                an index out of range is reported
 ## param  flat: int|long             type of a flat index, long beyond 2^31 elements
 ## arg    n: int                     rows of index and x
@@ -23,7 +23,7 @@
 ## % for d in range(ndim):
 ## arg    index_stride_{d}: int      steps in index and x from block to block
 ## % endfor
-## arg    y: inout ctype             y[..., index[..., i, j], j] = x[..., i, j], or +=
+## arg    y: inout ctype             y[..., index[..., i, j], j] = x[..., i, j], +=, *= ...
 ## arg    x: in ctype
 ## arg    index: in index_type
 ## % if check:

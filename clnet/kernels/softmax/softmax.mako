@@ -10,6 +10,8 @@
 ## param    group: int                   work-items of a group, a power of two
 ## param    reduce_items: int            of these, how many share one sum, a power of two
 ## param    kept_fast: bool              neighbouring work-items take neighbouring inner elements
+## param    room: int                    how long a row is of which an item keeps exponentials;
+##                                       0: it computes them again
 ## param    held: int                    elements of a line that an item keeps, inner is 1 then; 0:
 ##                                       it reads them again
 ## def      softmax_rows
@@ -39,19 +41,43 @@
 <%namespace name="ragged" file="/lib/ragged.mako"/>
 <%namespace name="decay" file="/lib/decay.mako"/>
 <%namespace name="stored" file="/lib/stored.mako"/>
-<%def name="softmax_rows(log, ctype, acc, lanes, stream)">
+<%def name="softmax_rows(log, ctype, acc, lanes, stream, room)">
 ${lib.fold("sum", acc, lanes)}
 ${decay.rows(ctype, acc, lanes)}
 ${ragged.store(ctype, acc, lanes, stream)}
 __kernel void softmax_rows(...) {
     const int first = get_global_id(0) * rows_per_item;
     const int last = min(first + rows_per_item, rows);
+% if room:
+    __local ${acc}${lanes} kept[${room // lanes + 1}];
+% endif
     for (int row = first; row < last; row++) {
         __global const ${stored.memory(ctype)} *from = x + x_offset + (long)row * n;
         __global ${stored.memory(ctype)} *to = y + y_offset + (long)row * n;
-        const ${acc} top = largest(from, n), sum = sum_fold(decays(from, n, top));
+        const ${acc} top = largest(from, n);
+% if room:
+        ${acc}${lanes} sums = 0;
+        for (int i = 0; i + ${lanes} <= n; i += ${lanes}) {
+            FETCH_AHEAD(from + n + i);
+            const ${acc}${lanes} e = decay(load_ragged(from + i, ${lanes}, 0) - top);
+            kept[i / ${lanes}] = e;
+            sums += e;
+        }
+        const int rest = n - n % ${lanes};
+        if (rest < n)
+            sums += decay(load_rest(from, rest, n, -INFINITY) - top);
+        const ${acc} sum = sum_fold(sums);
+% else:
+        const ${acc} sum = sum_fold(decays(from, n, top));
+% endif
         const ${acc} ${"log_sum = LOG(sum)" if log else "scale = 1 / sum"};
+% if room:
+        for (int i = 0; i + ${lanes} <= n; i += ${lanes})
+            store_ragged(to + i, ${lanes}, kept[i / ${lanes}] * scale);
+        for (int i = rest; i < n; i += ${lanes}) {
+% else:
         for (int i = 0; i < n; i += ${lanes}) {
+% endif
             const int at = i + ${lanes} <= n || n < ${lanes} ? i : n - ${lanes};
             const ${acc}${lanes} v = load_ragged(from + at, n - at, 0);
             store_ragged(to + at, n - at,

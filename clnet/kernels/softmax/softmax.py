@@ -24,6 +24,8 @@ GRAD_GROUP = Kernel("softmax_grad_group", "softmax/softmax.mako")
 _GROUP = 256
 # Elements of a short line for each item, the most that one keeps, and groups that fill a unit.
 _HELD_EACH, _MOST_HELD, _GROUPS_A_UNIT = 8, 16, 8
+# Exponentials that an item on a CPU keeps: half of a cache of first level.
+_MOST_KEPT = 4096
 # An exponential counts as this many operations.
 _EXP_FLOPS = 10
 
@@ -173,6 +175,9 @@ def _launch(
     lanes = filled(lanes, lines.n if lines.inner == 1 else lines.inner)
     if lines.inner == 1:
         params = joined(params, by_name("lanes stream", lanes, streams_rows(out, lines.n, lanes)))
+        if len(inputs) == 1:
+            kept = not log and lanes <= lines.n <= _MOST_KEPT
+            params = joined(params, by_name("room", _MOST_KEPT if kept else 0))
         return [lines.by_rows(target, rows, params, args, **cost)]
     vectors, room = share_of_item(target, lines, lanes, acc.itemsize, len(inputs))
     params = joined(params, by_name("lanes vectors room", lanes, vectors, room))

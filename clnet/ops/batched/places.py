@@ -21,13 +21,14 @@ from ..index import (
     Scatter,
 )
 from ..machinery.function import apply, results_of
+from ..scattered import ProductsAlong, ProductsAlongBackward
 from ..search import Search
 from ..shape import contiguous, permute, reshape, to_dtype
 from ..sort import Sort, Top
 from .rule import Flags, all_with_batch, folded, of_folded, rule, unfolded, with_batch
 
 
-@rule(Gather, Scatter)
+@rule(Gather, Scatter, ProductsAlong, ProductsAlongBackward)
 def _gather(function: Any, flags: Flags, inputs: Sequence[Any], size: int) -> Sequence[Any]:
     given = map(contiguous, all_with_batch(flags, inputs, size))
     return results_of(replace(function, dim=function.dim + 1), *given)
