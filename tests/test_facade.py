@@ -113,7 +113,7 @@ def test_what_is_not_there_is_an_error(told):
 @pytest.mark.parametrize("name", [*nn._LATER])
 def test_layers_that_are_imported_later_are_listed_by_their_names(name):
     module = import_module(f"clnet.nn.{name}")
-    whole = ("attention", "modules", "parallel", "parameters", "quantized", "reduction")
+    whole = ("attention", "grad", "modules", "parallel", "parameters", "quantized", "reduction")
     listed = [n for n, place in nn._PLACES.items() if place == name]
     assert name in whole or sorted(listed) == sorted(module.__all__)
     assert all(getattr(nn, n) is getattr(module, n) for n in listed)

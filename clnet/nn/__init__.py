@@ -18,6 +18,7 @@ from .parameter import UninitializedParameter as UninitializedParameter
 
 if TYPE_CHECKING:  # what editors and type checkers see; at run time only what is asked for
     from . import attention as attention
+    from . import grad as grad
     from . import modules as modules
     from . import parallel as parallel
     from . import parameters as utils  # noqa: F401
@@ -51,6 +52,7 @@ _LATER = {
     "distance": "CosineSimilarity PairwiseDistance",
     "dropout": "AlphaDropout Dropout Dropout1d Dropout2d Dropout3d FeatureAlphaDropout",
     "fold": "Fold Unfold",
+    "grad": "",
     "group_norm": "GroupNorm InstanceNorm1d InstanceNorm2d InstanceNorm3d LayerNorm "
     "LocalResponseNorm RMSNorm",
     "lazy": "LazyBatchNorm1d LazyBatchNorm2d LazyBatchNorm3d LazyConv1d LazyConv2d LazyConv3d "

@@ -455,3 +455,19 @@ def test_one_line_is_added_up_without_a_sort_on_cpus(device):
         y = clnet.zeros(5).scatter_add(0, index, clnet.ones(1200))
     assert y.tolist() == [300, 300, 0, 600, 0]
     assert len([c for c in seen.commands if c.kind == "kernel"]) <= 5
+
+
+def test_an_index_that_names_nothing_fits_every_shape(device):
+    none = clnet.tensor([], dtype=clnet.int64, device=device)
+    for shape in ((2, 3), (4,), ()):
+        x = clnet.ones(shape, device=device, requires_grad=True)
+        for y in (
+            ops.scatter(x, 0, none, 5.0),
+            ops.scatter_add(x, 0, none, x.detach()),
+            ops.scatter_reduce(x, 0, none, x.detach(), "amax"),
+        ):
+            np.testing.assert_array_equal(y.detach().numpy(), np.ones(shape))
+    picked = ops.gather(x := clnet.ones(2, 3, requires_grad=True), 1, none)
+    assert picked.shape == (0,)
+    picked.sum().backward()
+    np.testing.assert_array_equal(x.grad.numpy(), np.zeros((2, 3)))
