@@ -202,11 +202,11 @@ def linalg_cond(x: Tensor, p: float | str | None = None) -> Tensor:
         values = svdvals(x)
         first, last = (values[..., 0], values[..., -1]) if values.shape[-1] else (None, None)
         if first is None:
-            return x.new_zeros(x.shape[:-2])
+            return real(x.detach()).new_zeros(x.shape[:-2])
         return last / first if p == -2 else first / last
     require_square("cond", x, complex_too=True)
     if x.shape[-1] == 0:
-        return x.new_zeros(x.shape[:-2])
+        return real(x.detach()).new_zeros(x.shape[:-2])
     inverse, info = inv_ex(x)
     found = matrix_norm(x, p) * matrix_norm(inverse, p)
     return where(ne(info, 0), float("inf"), found)

@@ -151,3 +151,9 @@ def test_the_exponential_of_a_matrix_is_as_exact_as_float32(device):
         apart = abs(clnet.linalg.matrix_exp(clnet.tensor(x)).numpy() - want)
         worst.append(apart.max() / abs(want).max())
     assert np.median(worst) < 1.5e-6  # 2.6e-6 where it is scaled to a norm of 1, 1.1e-6 PyTorch's
+
+
+def test_the_condition_of_nothing_is_real(device):
+    x = clnet.zeros(2, 0, 0, dtype=clnet.complex64)
+    for p in (None, "fro"):
+        assert linalg.cond(x, p).dtype is clnet.float32
