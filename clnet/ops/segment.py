@@ -26,9 +26,9 @@ _JOINS = {
     "mean": ("sum", 0.0),
     "max": ("amax", -math.inf),
     "min": ("amin", math.inf),
+    "prod": ("prod", 1.0),
     "amax": ("amax", -math.inf),
     "amin": ("amin", math.inf),
-    "prod": ("prod", 1.0),
 }
 _WHOLE = of_value("segment_reduce", "lengths", "those of a row add up to the axis of data")
 
