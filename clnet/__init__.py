@@ -215,6 +215,13 @@ _LATER: dict[str, tuple[str, str | None]] = {
         n: ("compat.inner_ops", n)
         for n in ("_convert_indices_from_coo_to_csr", "_convert_indices_from_csr_to_coo")
     },
+    **{
+        n: ("compat.native_ops", n)
+        for n in "constant_pad_nd native_dropout".split()
+    },
+    **{n: ("compat.native_ops", n) for n in "native_batch_norm native_group_norm".split()},
+    "native_layer_norm": ("compat.native_ops", "native_layer_norm"),
+    **{n: ("compat.native_ops", n) for n in "grid_sampler grid_sampler_2d grid_sampler_3d".split()},
     "_softmax_backward_data": ("compat.inner_ops", "_softmax_backward_data"),
     "_log_softmax_backward_data": ("compat.inner_ops", "_log_softmax_backward_data"),
     **dict.fromkeys(("_dynamo", "compiler"), ("compat.dynamo", None)),
@@ -222,7 +229,7 @@ _LATER: dict[str, tuple[str, str | None]] = {
     **{n: ("compat.control_flow", n) for n in ("_higher_order_ops", "associative_scan")},
     "_C": ("compat.inner", None),
     "_functorch": ("utils.functorch", "private"),
-    **{n: (f"compat.{n}", None) for n in "nested quasirandom return_types signal".split()},
+    **{n: (f"compat.{n}", None) for n in "masked nested quasirandom return_types signal".split()},
     "_tensor": ("tensor", None),
     "TensorType": ("tensor", "Tensor"),
     "DeviceObjType": ("device", "DeviceName"),
@@ -255,6 +262,8 @@ def _asked_for(name: str) -> Any:
         return _module("compat.foreach").foreach(name)
     if name in _later_methods.AS_FUNCTIONS:
         return getattr(Tensor, name)
+    if name.endswith("_copy") and (copied := vars(_module("compat.copied_views")).get(name)):
+        return copied
     if name in _attribute.TYPE_NAMES:
         return _attribute.typed_class(name)
     if name.startswith("__") and name != "__version__":  # Python's questions

@@ -405,7 +405,8 @@ class Tensor(OnHost):
     # Operators.
 
     __neg__, __pos__, __abs__ = ops.neg, ops.positive, ops.abs
-    __invert__, __matmul__ = ops.bitwise_not, ops.matmul
+    __invert__ = ops.bitwise_not
+    __matmul__, __rmatmul__ = ops.matmul, _reflected(ops.matmul)
     __add__, __radd__ = ops.add, _reflected(ops.add)
     __sub__, __rsub__ = ops.sub, _reflected(ops.sub)
     __mul__, __rmul__ = ops.mul, _reflected(ops.mul)

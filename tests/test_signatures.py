@@ -72,7 +72,7 @@ def test_optimisers_take_their_arguments_in_order():
     assert adam.param_groups[0]["betas"] == (0.8, 0.9)
     assert adam.param_groups[0]["eps"] == 1e-7
     with pytest.raises(ArgumentError, match="differentiable=True is not supported"):
-        optim.Adam([weight], differentiable=True)
+        optim.SparseAdam([weight], differentiable=True)
 
 
 def test_schedules_go_on_from_an_epoch():

@@ -16,7 +16,7 @@ from .check import of_index
 from .complex_parts import by_parts
 from .copying import copy_launches
 from .machinery.function import Arrays, Function, Grads, Needs, Saved, apply, op
-from .shape import contiguous, expand, reshape, to_dtype
+from .shape import contiguous, expand, narrow, reshape, to_dtype
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
@@ -384,9 +384,9 @@ def gather(x: Tensor, dim: int, index: Tensor) -> Tensor:
     Args:
         x: any shape.
         dim: the axis.
-        index: as many axes, sizes at most those of ``x`` but for ``dim``; int64 or int32, in
-            ``[0, size)``; one out of range gives NaN (0 for integers), and an error at the next
-            synchronisation.
+        index: as many axes, sizes at most those of ``x`` but for ``dim``, or without elements;
+            int64 or int32, in ``[0, size)``; one out of range gives NaN (0 for integers), and an
+            error at the next synchronisation.
 
     Returns:
         The shape of ``index``.
@@ -401,6 +401,8 @@ def gather(x: Tensor, dim: int, index: Tensor) -> Tensor:
         places = reshape(index, (index.numel(),))
         return reshape(gather(reshape(x, (x.numel(),)), dim, places), index.shape)
     axis = normalize_dim("gather", dim, x.ndim)
+    if not index.numel():
+        return none_of(x, index.shape)
     others = [d for d in range(x.ndim) if d != axis]
     if index.ndim != x.ndim or any(index.shape[d] > x.shape[d] for d in others):
         raise ShapeError(
@@ -411,6 +413,16 @@ def gather(x: Tensor, dim: int, index: Tensor) -> Tensor:
             dim=dim,
         )
     return apply(Gather(axis, of_index("gather")), x, index)
+
+
+def none_of(x: Tensor, shape: Shape) -> Tensor:
+    """No element of ``x``, in a shape without elements; the gradient is zeros.
+
+    Args:
+        x: any shape.
+        shape: what an index has that names nothing. As in PyTorch it fits every tensor.
+    """
+    return reshape(narrow(reshape(x, (x.numel(),)), 0, 0, 0), shape)
 
 
 def gather_within(x: Tensor, dim: int, index: Tensor, check: Check | None = None) -> Tensor:

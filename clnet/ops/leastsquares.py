@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ArgumentError, ShapeError
-from ..values.dtypes import int64
+from ..values.dtypes import float64, int64
 from ..values.plain import shown
 from ..values.record import NamedTuple
 from .arithmetic import abs as magnitude
@@ -35,6 +35,8 @@ _BOTH = Face.FUNCTION | Face.METHOD
 _DRIVERS = ("gelsy", "gelsd", "gelss", "gels")
 _SQUARINGS = 16
 _TERMS = 20
+_MOST = 3.0
+"""The norm up to which they are exact in float32; each squaring doubles what was rounded."""
 
 
 class LeastSquares(NamedTuple):
@@ -200,11 +202,11 @@ def linalg_cond(x: Tensor, p: float | str | None = None) -> Tensor:
         values = svdvals(x)
         first, last = (values[..., 0], values[..., -1]) if values.shape[-1] else (None, None)
         if first is None:
-            return x.new_zeros(x.shape[:-2])
+            return real(x.detach()).new_zeros(x.shape[:-2])
         return last / first if p == -2 else first / last
     require_square("cond", x, complex_too=True)
     if x.shape[-1] == 0:
-        return x.new_zeros(x.shape[:-2])
+        return real(x.detach()).new_zeros(x.shape[:-2])
     inverse, info = inv_ex(x)
     found = matrix_norm(x, p) * matrix_norm(inverse, p)
     return where(ne(info, 0), float("inf"), found)
@@ -272,8 +274,8 @@ def matrix_exp(x: Tensor) -> Tensor:
         x: ``(..., n, n)``, floating or complex.
 
     Returns:
-        The shape of ``x``: Taylor's polynomial of a matrix scaled to a norm of at most 1, squared
-        as often as it was halved; NaN for a norm above 65536.
+        The shape of ``x``: Taylor's polynomial of a matrix scaled to a norm of at most 1 (float32:
+        3), squared as often as it was halved; NaN for a norm of 65536 times that and more.
 
     Raises:
         ShapeError: if ``x`` is not square.
@@ -284,7 +286,8 @@ def matrix_exp(x: Tensor) -> Tensor:
     if x.numel() == 0:
         return x * 1
     size = matrix_norm(x.detach(), 1, keepdim=True)
-    halvings = ceil(log2(clamp(size, min=1.0)))
+    most = 1.0 if x.dtype is float64 else _MOST
+    halvings = ceil(log2(clamp(size / most, min=1.0)))
     scaled = x * exp2(-halvings)
     ones = identity_like(x)
     powers = [ones, scaled]

@@ -15,9 +15,10 @@ from ..kernels.reduce import Bad
 from .arithmetic import clamp, eq, where
 from .check import of_value, require_elements
 from .create import full_like
-from .loss import element_losses
+from .loss import cross_entropy, element_losses
 from .machinery.function import Face, op
-from .shape import unsqueeze
+from .matmul import linear
+from .shape import reshape, unsqueeze
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
@@ -192,3 +193,61 @@ def _gaussian(x, target, var):
 
 def _gaussian_full(x, target, var):
     return _gaussian(x, target, var) + _HALF_LOG_TAU
+
+
+@op(Face.FUNCTIONAL)
+def linear_cross_entropy(
+    x: Tensor,
+    linear_weight: Tensor,
+    target: Tensor,
+    *,
+    linear_bias: Tensor | None = None,
+    weight: Tensor | None = None,
+    reduction: str = "mean",
+    ignore_index: int | None = None,
+    label_smoothing: float = 0.0,
+) -> Tensor:
+    """The :func:`cross_entropy` of scores that are a linear function of ``x``.
+
+    Args:
+        x: ``(n, k)`` or ``(k,)``, floating.
+        linear_weight: ``(c, ..., k)``, same dtype: scores are ``(n, c, ...)``.
+        target: as :func:`cross_entropy` takes it.
+        linear_bias: ``(c, ...)`` or None.
+        weight: of each class, ``(c,)``, or None.
+        reduction: ``"mean"`` (over the weights of the targets), ``"sum"`` or ``"none"``.
+        ignore_index: a class that counts nothing; None: -100.
+        label_smoothing: share of each target that is spread evenly over all classes.
+
+    Returns:
+        One element, or ``target``'s shape without probabilities.
+
+    Raises:
+        ArgumentError: if ``ignore_index`` is given beside probabilities.
+        ShapeError: if the shapes do not fit.
+    """
+    name, (*outer, inner) = "linear_cross_entropy", linear_weight.shape or (0,)
+    if x.ndim not in (1, 2) or len(outer) < 1 or (x.ndim == 1 and len(outer) > 1):
+        law = "x is (n, k), or (k,) beside a weight (c, k)"
+        raise ShapeError(name, law, x=x.shape, linear_weight=linear_weight.shape)
+    if inner != x.shape[-1] or (linear_bias is not None and linear_bias.shape != tuple(outer)):
+        raise ShapeError(
+            name,
+            "weights are (c, ..., k), biases (c, ...)",
+            x=x.shape,
+            linear_weight=linear_weight.shape,
+            linear_bias=None if linear_bias is None else linear_bias.shape,
+        )
+    bias = None if linear_bias is None else reshape(linear_bias, (linear_bias.numel(),))
+    scores = linear(x, reshape(linear_weight, (-1, inner)), bias)
+    scores = reshape(scores, (*x.shape[:-1], *outer))
+    if target.shape == scores.shape and ignore_index is not None:
+        raise ArgumentError(name, "probabilities ignore no class", ignore_index=ignore_index)
+    return cross_entropy(
+        scores,
+        target,
+        weight=weight,
+        ignore_index=-100 if ignore_index is None else ignore_index,
+        reduction=reduction,
+        label_smoothing=label_smoothing,
+    )

@@ -28,6 +28,7 @@ from .index import (
     ScatterInto,
     added_up,
     gather_within,
+    none_of,
     require_index,
 )
 from .machinery.autocast import autocast_operands
@@ -186,15 +187,21 @@ def _checked(
     axis = normalize_dim(name, dim, x.ndim)
     if x.ndim == 1:  # of one element none has an axis in PyTorch
         index, src = (reshape(y, (1,)) if y.ndim == 0 else y for y in (index, src))
-    _require_fit(name, x, axis, index, src)
+    index, src = _require_fit(name, x, axis, index, src)
     if src.shape != index.shape:
         src = apply(Slice((0,) * src.ndim, (1,) * src.ndim, index.shape), src)
     if x.ndim == 0:
-        x, index, src = reshape(x, 1), reshape(index, 1), reshape(src, 1)
+        x, index, src = (reshape(y, (y.numel(),)) for y in (x, index, src))
     return axis, (x, contiguous(src), contiguous(index))
 
 
-def _require_fit(name: str, x: Tensor, axis: int, index: Tensor, src: Tensor) -> None:
+def _require_fit(
+    name: str, x: Tensor, axis: int, index: Tensor, src: Tensor
+) -> tuple[Tensor, Tensor]:
+    """The index and its source, which fit; one that names nothing does so in any shape."""
+    if not index.numel():
+        empty = (0,) * max(x.ndim, 1)
+        return none_of(index, empty), none_of(src, empty)
     fits = index.ndim == x.ndim == src.ndim and all(
         i <= s and (d == axis or i <= n)
         for d, (n, i, s) in enumerate(zip(x.shape, index.shape, src.shape, strict=True))
@@ -208,8 +215,9 @@ def _require_fit(name: str, x: Tensor, axis: int, index: Tensor, src: Tensor) ->
             src=src.shape,
             dim=axis,
         )
-    if index.numel() and 0 in x.shape[axis : axis + 1]:
+    if 0 in x.shape[axis : axis + 1]:
         raise BoundsError(name, "an index lies in [0, size)", x=x.shape, dim=axis)
+    return index, src
 
 
 @op()
@@ -445,7 +453,7 @@ def scatter_reduce_within(
     """:func:`scatter_reduce` for ops that know their index; one out of range takes no part."""
     require_same_dtype("scatter_reduce", x=x.array, src=src.array)
     axis = normalize_dim("scatter_reduce", dim, x.ndim)
-    _require_fit("scatter_reduce", x, axis, index, src)
+    index, src = _require_fit("scatter_reduce", x, axis, index, src)
     if x.dtype is bool_:
         wide = (to_dtype(x, uint8), dim, index, to_dtype(src, uint8), reduce)
         found = scatter_reduce_within(*wide, include_self=include_self, check=check)

@@ -27,6 +27,8 @@ _JOINS = {
     "max": ("amax", -math.inf),
     "min": ("amin", math.inf),
     "prod": ("prod", 1.0),
+    "amax": ("amax", -math.inf),
+    "amin": ("amin", math.inf),
 }
 _WHOLE = of_value("segment_reduce", "lengths", "those of a row add up to the axis of data")
 
@@ -95,12 +97,12 @@ def segment_reduce(
     index = searchsorted(contiguous(ends), contiguous(expand(places, (*batch, n))), right=True)
     index = expand(reshape(index, (*batch, n, *(1,) * len(rest))), data.shape)
     join, identity = _JOINS[reduce]
-    extreme = reduce in ("max", "min")
+    extreme = join in ("amax", "amin")
     start = identity if initial is None or extreme else initial
     own = data.detach().new_full((*batch, segments + 1, *rest), start)
     y = narrow(scatter_reduce(own, at, index, data, join), at, 0, segments)
     if extreme and initial is not None:  # a tie's gradient is the data's
-        y = where(y < initial if reduce == "max" else y > initial, initial, y)
+        y = where(y < initial if join == "amax" else y > initial, initial, y)
     if reduce != "mean":
         return y
     sizes: Any = to_dtype(counts if initial is None else clamp(counts, min=1), data.dtype)

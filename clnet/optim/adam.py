@@ -29,6 +29,8 @@ class Adam(DeclaredOptimizer):
         weight_decay: 0 or more.
         amsgrad: divide by the largest ``v`` so far (Reddi et al. 2018).
         maximize: go along the gradient instead of against it.
+        differentiable: steps are on the tape: gradients go through them to old values, gradients
+            and a rate that is a tensor.
         decoupled_weight_decay: shrink the parameter, as :class:`AdamW` does, instead.
 
     Raises:
@@ -43,6 +45,7 @@ class Adam(DeclaredOptimizer):
     weight_decay: float = 0.0
     amsgrad: bool = False
     maximize: bool = False
+    differentiable: bool = False
     decoupled_weight_decay: bool = False
     rates = ("lr", "eps", "weight_decay")
 

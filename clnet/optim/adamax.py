@@ -26,6 +26,8 @@ class Adamax(DeclaredOptimizer):
         eps: keeps the quotient finite, 0 or more.
         weight_decay: added to the gradient, 0 or more.
         maximize: go along the gradient instead of against it.
+        differentiable: steps are on the tape: gradients go through them to old values, gradients
+            and a rate that is a tensor.
 
     Raises:
         ArgumentError: if a setting is out of range.
@@ -38,6 +40,7 @@ class Adamax(DeclaredOptimizer):
     weight_decay: float = 0.0
     _: KW_ONLY
     maximize: bool = False
+    differentiable: bool = False
     rates = ("lr", "eps", "weight_decay")
 
     def state_names(self, group: Group) -> tuple[str, ...]:
@@ -71,6 +74,7 @@ class RAdam(DeclaredOptimizer):
     _: KW_ONLY
     decoupled_weight_decay: bool = False
     maximize: bool = False
+    differentiable: bool = False
     rates = ("lr", "eps", "weight_decay")
 
     def state_names(self, group: Group) -> tuple[str, ...]:

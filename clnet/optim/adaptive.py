@@ -30,6 +30,8 @@ class Adagrad(DeclaredOptimizer):
         initial_accumulator_value: of ``s``, 0 or more.
         eps: keeps the quotient finite, 0 or more.
         maximize: go along the gradient instead of against it.
+        differentiable: steps are on the tape: gradients go through them to old values, gradients
+            and a rate that is a tensor.
 
     Raises:
         ArgumentError: if a setting is out of range.
@@ -43,6 +45,7 @@ class Adagrad(DeclaredOptimizer):
     eps: float = 1e-10
     _: KW_ONLY
     maximize: bool = False
+    differentiable: bool = False
     rates = ("lr", "lr_decay", "weight_decay", "initial_accumulator_value", "eps")
 
     def state_names(self, group: Group) -> tuple[str, ...]:
@@ -73,6 +76,8 @@ class Adadelta(DeclaredOptimizer):
         eps: keeps the quotient finite, 0 or more.
         weight_decay: added to the gradient, 0 or more.
         maximize: go along the gradient instead of against it.
+        differentiable: steps are on the tape: gradients go through them to old values, gradients
+            and a rate that is a tensor.
 
     Raises:
         ArgumentError: if a setting is out of range.
@@ -85,6 +90,7 @@ class Adadelta(DeclaredOptimizer):
     weight_decay: float = 0.0
     _: KW_ONLY
     maximize: bool = False
+    differentiable: bool = False
     rates = ("lr", "eps", "weight_decay")
 
     def check(self, group: Group) -> None:
@@ -124,6 +130,7 @@ class NAdam(DeclaredOptimizer):
     _: KW_ONLY
     decoupled_weight_decay: bool = False
     maximize: bool = False
+    differentiable: bool = False
     rates = ("lr", "eps", "weight_decay", "momentum_decay")
     derived = ("step", "mu_product")
 

@@ -31,6 +31,8 @@ class ASGD(DeclaredOptimizer):
         t0: the step from which on the mean is taken.
         weight_decay: added to the gradient, 0 or more.
         maximize: go along the gradient instead of against it.
+        differentiable: steps are on the tape: gradients go through them to old values, gradients
+            and a rate that is a tensor.
 
     Raises:
         ArgumentError: if a setting is out of range.
@@ -44,6 +46,7 @@ class ASGD(DeclaredOptimizer):
     weight_decay: float = 0.0
     _: KW_ONLY
     maximize: bool = False
+    differentiable: bool = False
     rates = ("lr", "lambd", "weight_decay")
     derived = ("step", "eta", "mu")
 

@@ -24,9 +24,10 @@ from ..values.record import NamedTuple
 from .optimizer import Group, Optimizer
 from .parameter_state import Cells, ParameterState, part_cells
 from .rate import plain
+from .recorded import update_on_tape
 from .restart import begun, made, optimiser_as_it_is
 from .state_form import checked_groups, entry_of, groups_of, is_counted, step_tensor, taken
-from .update_rule import maximized, put_back, scalars_of, withheld
+from .update_rule import maximized, put_back, scalar_names, scalars_of, withheld
 from .written import plain_groups
 
 MOST_UNSETTLED = 16
@@ -229,7 +230,8 @@ class DeclaredOptimizer(Optimizer):
                 g = g.to_dense()
             operands = (p, *state, g)
             if p.dtype.is_complex:  # the parts of a number are two parameters, as for PyTorch
-                operands = [view_as_real(x.detach()) for x in operands]
+                kept = group.get("differentiable")
+                operands = [view_as_real(x if kept else x.detach()) for x in operands]
             alike.setdefault(id(cells), _Alike(group, cells, [])).operands.append(operands)
         begun(self, optimiser_as_it_is)
         host_action(lambda: self._advance(updated))
@@ -265,7 +267,11 @@ class DeclaredOptimizer(Optimizer):
         try:
             mode.change(grad=False, phase="update", module_path=name, autocast=None)
             for group, cells, operands in alike:
-                if self.unless is None:
+                if group.get("differentiable"):
+                    mode.change(grad=True)
+                    self._apply_on_tape(group, operands, cells)
+                    mode.change(grad=False)
+                elif self.unless is None:
                     self.apply(group, operands, cells)
                 else:
                     self._apply_unless(self.unless, group, operands, cells)
@@ -275,6 +281,27 @@ class DeclaredOptimizer(Optimizer):
             raise
         finally:
             mode.restore(before)
+
+    def _apply_on_tape(
+        self, group: Group, operands: Sequence[Sequence[Tensor]], cells: Cells
+    ) -> None:
+        """:meth:`apply`, of which the new values are functions on the tape.
+
+        The walk back wants the numbers of this step, so they are read now and not from the cells.
+
+        Raises:
+            ArgumentError: if the device decides whether there is a step, or a function is traced.
+        """
+        if self.unless is not None or mode.current().tracer is not None:
+            law = "a differentiable step is neither skipped by GradScaler nor compiled"
+            raise ArgumentError(f"{type(self).__name__}.step", law)
+        rule, numbers = self._rule(group), {n: cell.value for n, cell in cells.items()}
+        if any(isinstance(v, Tensor) and v.requires_grad for v in group.values()):
+            kept = map(self._kept, group["params"])
+            count = next(own.count for own in kept if own.cells is cells)
+            found = {n: group[n] for n in self._named_numbers} | self.settings(group, count)
+            numbers |= {n: v for n, v in found.items() if isinstance(v, Tensor)}
+        update_on_tape(rule, operands, [numbers[n] for n in scalar_names(rule, len(operands[0]))])
 
     def _versions(self, alike: Iterable[_Alike]) -> list[int]:
         """Of all that a step of several passes writes, by which it is known what it wrote."""

@@ -152,7 +152,8 @@ class Optimizer(Hooked):
         here = {id(p) for p in self._params()}
         if any(id(p) in here for p in params):
             raise ArgumentError(name, "a parameter is given once")
-        if any(not p.is_leaf for p in params):
+        on_tape = self.defaults.get("differentiable", False)
+        if not on_tape and any(not p.is_leaf for p in params):
             raise ArgumentError(
                 name,
                 "a parameter is a leaf",

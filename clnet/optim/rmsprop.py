@@ -26,6 +26,8 @@ class RMSprop(DeclaredOptimizer):
         momentum: sum up the steps with this decay, 0 or more.
         centered: subtract the squared running mean of the gradient from ``s`` (Graves 2013).
         maximize: go along the gradient instead of against it.
+        differentiable: steps are on the tape: gradients go through them to old values, gradients
+            and a rate that is a tensor.
 
     Raises:
         ArgumentError: if a setting is out of range.
@@ -40,6 +42,7 @@ class RMSprop(DeclaredOptimizer):
     momentum: float = 0.0
     centered: bool = False
     maximize: bool = False
+    differentiable: bool = False
     rates = ("lr", "eps", "weight_decay", "momentum")
 
     def check(self, group: Group) -> None:

@@ -26,6 +26,8 @@ class Rprop(DeclaredOptimizer):
         etas: factors by which a step size shrinks, in (0, 1), and grows, above 1.
         step_sizes: the smallest and the largest.
         maximize: go along the gradient instead of against it.
+        differentiable: steps are on the tape: gradients go through them to old values, gradients
+            and a rate that is a tensor.
 
     Raises:
         ArgumentError: if a setting is out of range.
@@ -37,6 +39,7 @@ class Rprop(DeclaredOptimizer):
     step_sizes: tuple[float, float] = (1e-6, 50.0)
     _: KW_ONLY
     maximize: bool = False
+    differentiable: bool = False
     rates = ("lr",)
 
     def check(self, group: Group) -> None:

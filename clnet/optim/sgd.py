@@ -28,6 +28,8 @@ class SGD(DeclaredOptimizer):
         nesterov: look ahead along the momentum (Sutskever et al. 2013), which needs momentum and
             no dampening.
         maximize: go along the gradient instead of against it.
+        differentiable: steps are on the tape: gradients go through them to old values, gradients
+            and a rate that is a tensor.
 
     Raises:
         ArgumentError: if a setting is out of range.
@@ -41,6 +43,7 @@ class SGD(DeclaredOptimizer):
     weight_decay: float = 0.0
     nesterov: bool = False
     maximize: bool = False
+    differentiable: bool = False
     rates = ("lr", "momentum", "weight_decay")
 
     def check(self, group: Group) -> None:

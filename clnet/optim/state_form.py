@@ -29,7 +29,7 @@ _FLAGS: dict[str, dict[str, Any]] = {
     "Adafactor": {"foreach": None},
 }
 """Settings of PyTorch's that choose how it computes, and that its steps look up in a group."""
-_LATER = {"maximize", "decoupled_weight_decay"}
+_LATER = {"maximize", "decoupled_weight_decay", "differentiable"}
 """Settings that clnet's own states were saved without, before there were these."""
 _COUNTLESS = ("SGD", "Muon", "LBFGS", "SparseAdam")
 """Those of which PyTorch's counts no steps, or counts them in a number of Python."""

@@ -6,6 +6,7 @@ from . import constructors as _device  # noqa: F401 - PyTorch's name
 from . import contexts as _contextlib  # noqa: F401 - PyTorch's name
 from . import cpp_extension as cpp_extension
 from . import data as data
+from . import deterministic as deterministic
 from . import dispatch as _python_dispatch  # noqa: F401 - PyTorch's name
 from . import dlpack as dlpack
 from . import flop_counter as flop_counter

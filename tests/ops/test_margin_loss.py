@@ -45,7 +45,21 @@ def label_margin_ref(x, t):
     return hinge(1 - x[:, [2, 0]][:, :, None] + x[:, None, kept]).sum((1, 2)) / x.shape[-1]
 
 
+def classes_of_linear(x, w, t, b):
+    scores = x @ w.T + b
+    scores = scores - np.log(np.exp(scores).sum(1, keepdims=True))
+    return -np.take_along_axis(scores, t[:, None], 1)[:, 0]
+
+
 CASES = [
+    OpCase(
+        lambda x, w, t, b: ops.linear_cross_entropy(x, w, t, linear_bias=b, reduction="none"),
+        classes_of_linear,
+        [normal(6, 4), normal(5, 4), integers(0, 5, (6,)), normal(5)],
+        k=20,
+        name="linear_cross_entropy",
+        shapes=[],
+    ),
     OpCase(
         none("kl_div"), lambda x, t: t * (np.log(t) - x), [normal(4, 3), positive(4, 3)],
         grad2=True, name="kl_div",
@@ -192,3 +206,16 @@ def test_errors_name_what_is_wrong(device):
         ops.soft_margin_loss(x, x, reduction="some")
     with pytest.raises(ArgumentError, match="reduction"):
         nn.SoftMarginLoss(reduction="some")
+
+
+def test_a_linear_loss_of_places_is_cross_entropy_of_its_scores(device):
+    x, w, b = clnet.ones(2, 3), clnet.ones(4, 5, 3), clnet.ones(4, 5)
+    classes = clnet.zeros(2, 5, dtype=clnet.int64)
+    loss = ops.linear_cross_entropy(x, w, classes, linear_bias=b)
+    np.testing.assert_allclose(loss.item(), np.log(4), rtol=1e-6)
+    with pytest.raises(ArgumentError, match="probabilities ignore no class"):
+        ops.linear_cross_entropy(x, w, clnet.ones(2, 4, 5), ignore_index=1)
+    with pytest.raises(ShapeError, match="x is"):
+        ops.linear_cross_entropy(x[0], w, classes[0])
+    with pytest.raises(ShapeError, match="weights are"):
+        ops.linear_cross_entropy(x, w, classes, linear_bias=b[0])

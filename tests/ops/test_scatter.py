@@ -469,3 +469,19 @@ def test_elements_of_many_lines_are_added_up_and_picked(outer, device):
     np.testing.assert_allclose(found.numpy(), expected, rtol=1e-12)
     picked = ops.index_select(mine, 1, places)
     np.testing.assert_array_equal(picked.numpy(), x[:, index])
+
+
+def test_an_index_that_names_nothing_fits_every_shape(device):
+    none = clnet.tensor([], dtype=clnet.int64, device=device)
+    for shape in ((2, 3), (4,), ()):
+        x = clnet.ones(shape, device=device, requires_grad=True)
+        for y in (
+            ops.scatter(x, 0, none, 5.0),
+            ops.scatter_add(x, 0, none, x.detach()),
+            ops.scatter_reduce(x, 0, none, x.detach(), "amax"),
+        ):
+            np.testing.assert_array_equal(y.detach().numpy(), np.ones(shape))
+    picked = ops.gather(x := clnet.ones(2, 3, requires_grad=True), 1, none)
+    assert picked.shape == (0,)
+    picked.sum().backward()
+    np.testing.assert_array_equal(x.grad.numpy(), np.zeros((2, 3)))

@@ -66,3 +66,12 @@ def test_errors():
     clnet.segment_reduce(x, "sum", lengths=lengths * 2)
     with pytest.raises(DataDomainError, match="add up to the axis of data"):
         clnet.synchronize()
+
+
+def test_extremes_have_two_names(device):
+    x, lengths = clnet.tensor([1.0, 3.0, 2.0]), clnet.tensor([2, 1])
+    for name in ("max", "min"):
+        y, z = (
+            clnet.segment_reduce(x, n, lengths=lengths, initial=2.5) for n in (name, f"a{name}")
+        )
+        np.testing.assert_array_equal(y.numpy(), z.numpy())
