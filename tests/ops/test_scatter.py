@@ -455,3 +455,11 @@ def test_one_line_is_added_up_without_a_sort_on_cpus(device):
         y = clnet.zeros(5).scatter_add(0, index, clnet.ones(1200))
     assert y.tolist() == [300, 300, 0, 600, 0]
     assert len([c for c in seen.commands if c.kind == "kernel"]) <= 5
+
+
+def test_a_number_takes_the_slices_of_numbers_alone():
+    x, index = clnet.ones(()), clnet.tensor([0])
+    assert x.index_add(0, index, clnet.tensor(2.0)).item() == 3
+    for source in (clnet.ones(1), clnet.ones(1, 1, 1)):
+        with pytest.raises(ShapeError, match="axes of x"):
+            x.index_add(0, index, source)
