@@ -93,5 +93,16 @@ def test_a_tensor_is_set_to_a_storage():
         y.set_(x.storage(), 4, (3,))
 
 
+def test_a_tensor_of_a_storage():
+    x = clnet.tensor([1.0, 2.0])
+    assert clnet.tensor(x.storage()).tolist() == [1, 2]
+    assert clnet.tensor(x.untyped_storage(), dtype=clnet.float32).tolist() == [1, 2]
+    assert clnet.tensor(x.untyped_storage(), dtype=clnet.uint8).shape == (8,)
+    assert clnet.tensor(x.storage()).untyped_storage() != x.untyped_storage()
+    with pytest.raises(DtypeError, match="dtype that is asked for"):
+        clnet.tensor(x.storage(), dtype=clnet.float64)
+    assert x.untyped_storage().to(device=x.device) == x.untyped_storage()
+
+
 def test_without_elements_it_lies_nowhere():
     assert clnet.ones(2, 2)[2:].data_ptr() == clnet.empty(0).data_ptr() == 0

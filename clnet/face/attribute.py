@@ -105,7 +105,7 @@ class _TypedClass(type):
     def __call__(cls, *given: Any, device: Any = None) -> Tensor:
         device = device or cls.place
         if given and isinstance(given[0], UntypedStorage):
-            return given[0].elements().view(cls.dtype)
+            return given[0].elements_of(cls.dtype)
         given = _sizes(given)
         if given and not all(isinstance(n, int) for n in given):
             return tensor(given[0], dtype=cls.dtype, device=device)

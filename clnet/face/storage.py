@@ -135,6 +135,10 @@ class UntypedStorage:
         flat = x.as_strided((self._storage.nbytes // x.dtype.itemsize,), (1,), 0)
         return flat if self._itemsize == x.dtype.itemsize else flat.view(uint8)
 
+    def elements_of(self, dtype: DType | None) -> Tensor:
+        """The same memory as a line of elements of a dtype, off the tape; None: the default one."""
+        return self.elements().view(dtype or default_float())
+
     def tolist(self) -> list[Any]:
         """All elements, also those that the tensor does not show; waits for the device."""
         return self.elements().tolist()
@@ -162,6 +166,14 @@ class UntypedStorage:
     def cpu(self) -> Any:
         """In the memory of the host's processor; itself if it is there."""
         return self if self.device.type == "cpu" else type(self)(self.elements().cpu())
+
+    def to(self, *args: Any, **given: Any) -> Any:
+        """Elsewhere, as tensors' ``to``; itself if it is there."""
+        now = self.elements()
+        made = now.to(*args, **given)
+        return self if made is now else type(self)(made)
+
+    is_pinned = is_shared
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, UntypedStorage) and other._storage is self._storage
@@ -203,7 +215,7 @@ class TypedStorage(UntypedStorage):
     ) -> None:
         dtype = self._own if dtype is None else dtype
         if wrap_storage is not None:
-            given = wrap_storage.elements().view(dtype or default_float())
+            given = wrap_storage.elements_of(dtype)
         self._tensor = _memory(type(self).__name__, given, dtype or default_float(), device)
         self._storage = self._tensor.array.storage
         self._itemsize = self._tensor.dtype.itemsize
@@ -212,6 +224,17 @@ class TypedStorage(UntypedStorage):
     def dtype(self) -> Any:
         """Of its elements."""
         return self._tensor.dtype
+
+    def elements_of(self, dtype: DType | None) -> Tensor:
+        """The same memory as a line of elements, off the tape.
+
+        Raises:
+            DtypeError: if they are of another dtype.
+        """
+        if dtype not in (None, self.dtype):
+            law = "a storage is of the dtype that is asked for, or has no type"
+            raise DtypeError("tensor", law, dtype=dtype, storage=self.dtype)
+        return self.elements()
 
     def untyped(self) -> UntypedStorage:
         """The same memory as bytes."""
