@@ -104,5 +104,23 @@ def test_a_tensor_of_a_storage():
     assert x.untyped_storage().to(device=x.device) == x.untyped_storage()
 
 
+@pytest.mark.parametrize(
+    "make", [clnet.FloatTensor, lambda y: y.new(y), lambda y: y.new(y.storage())]
+)
+def test_old_constructors_share_the_memory_that_they_are_given(make):
+    x = clnet.ones(3)
+    y = make(x)
+    y[0] = 5
+    assert x.tolist() == [5, 1, 1]
+    assert y is not x
+
+
+def test_an_old_constructor_stays_on_the_tape():
+    x = clnet.ones(2, requires_grad=True)
+    (clnet.FloatTensor(x) * 3).sum().backward()
+    assert x.grad.tolist() == [3, 3]
+    assert clnet.LongTensor(x).tolist() == [1, 1]
+
+
 def test_without_elements_it_lies_nowhere():
     assert clnet.ones(2, 2)[2:].data_ptr() == clnet.empty(0).data_ptr() == 0

@@ -25,7 +25,7 @@ from ..errors import ArgumentError, DtypeError, GradientError, ShapeError
 from ..ops.convert import converted
 from ..ops.machinery.function import PUBLIC_OPS
 from ..ops.machinery.pointwise import OF_NUMBERS
-from ..ops.shape import in_its_order
+from ..ops.shape import alias, in_its_order
 from ..tensor import Tensor, tensor
 from ..values import mode
 from ..values.arguments import checked
@@ -96,6 +96,19 @@ def _sizes(given: tuple[Any, ...]) -> tuple[Any, ...]:
     return given or (0,)
 
 
+def _shared(given: tuple[Any, ...], dtype: DType, device: Any) -> Tensor | None:
+    """The elements of a storage, or of a tensor of the dtype, in its memory; None: it is neither.
+
+    As PyTorch's old constructors have it; a tensor stays on the tape.
+    """
+    one = given[0] if len(given) == 1 else None
+    if isinstance(one, UntypedStorage):
+        return one.elements_of(dtype)
+    if type(one) is not Tensor or one.dtype is not dtype:
+        return None
+    return alias(one) if device is None or open_device(device) is one.device else None
+
+
 class _TypedClass(type):
     """The class of ``clnet.FloatTensor``: called as PyTorch's, an instance is any such tensor."""
 
@@ -104,8 +117,8 @@ class _TypedClass(type):
 
     def __call__(cls, *given: Any, device: Any = None) -> Tensor:
         device = device or cls.place
-        if given and isinstance(given[0], UntypedStorage):
-            return given[0].elements_of(cls.dtype)
+        if (found := _shared(given, cls.dtype, device)) is not None:
+            return found
         given = _sizes(given)
         if given and not all(isinstance(n, int) for n in given):
             return tensor(given[0], dtype=cls.dtype, device=device)
@@ -295,12 +308,14 @@ def itself(x: Tensor, *args: Any, **given: Any) -> Tensor:
 
 
 def new(x: Tensor, *given: Any, size: Sequence[int] | None = None, device: Any = None) -> Tensor:
-    """A tensor of its dtype on its device: of sizes, or of data."""
+    """A tensor of its dtype on its device: of sizes, or of data; a tensor's or storage's memory."""
     if size is not None:
         given = (Size(size),)
     where = x.device if device is None else open_device(device)
     if given and isinstance(given[0], str | bytes):
         raise DtypeError("new", "it takes sizes or data", given=shown(given[0]))
+    if (found := _shared(given, x.dtype, where)) is not None:
+        return found
     given = _sizes(given)
     if given and not all(isinstance(n, int) for n in given):
         try:
