@@ -266,6 +266,8 @@ def _asked_for(name: str) -> Any:
         return copied
     if name in _attribute.TYPE_NAMES:
         return _attribute.typed_class(name)
+    if name in _storage.STORAGE_NAMES:
+        return _storage.storage_class(name)
     if name.startswith("__") and name != "__version__":  # Python's questions
         return None
     absent = _module("values.absent_dtypes").DTYPES

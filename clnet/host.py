@@ -111,7 +111,8 @@ class OnHost:
     def __format__(self, spec: str) -> str:
         if not isinstance(spec, str):
             raise DtypeError("format", "a specification is a string", spec=shown(spec))
-        number = self.ndim == 0 and (spec or mode.current().tracer is None)
+        known = mode.current().tracer is None and self.device.type != "meta"
+        number = self.ndim == 0 and (spec or known)
         try:
             return format(self.item() if number else str(self), spec)
         except ValueError as error:

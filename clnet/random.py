@@ -24,7 +24,7 @@ from .tensor import Tensor
 from .values import mode
 from .values.arguments import checked
 from .values.dtypes import DType, int64
-from .values.generator import Generator, packed
+from .values.generator import AS_TENSOR, Generator
 from .values.plain import integer
 from .values.shapes import broadcast_shapes
 from .values.words import MemoryFormat
@@ -89,7 +89,7 @@ def manual_seed(seed: Any) -> Generator:
 @checked
 def initial_seed() -> int:
     """The seed of the default generator."""
-    return mode.current().generator.seed
+    return mode.current().generator.key
 
 
 @checked
@@ -107,8 +107,14 @@ def get_rng_state() -> Tensor:
         ``(16,)``, uint8: its seed and how much it gave, each a whole number of 64 bits. It is what
         checkpoints hold.
     """
-    raw = packed(mode.current().generator.get_state())
+    return mode.current().generator.get_state()
+
+
+def _of_bytes(raw: bytes) -> Tensor:
     return Tensor(Array.from_numpy(np.frombuffer(raw, np.uint8), current_device()))
+
+
+AS_TENSOR.append(_of_bytes)
 
 
 @checked
@@ -116,7 +122,7 @@ def set_rng_state(new_state: Any) -> None:
     """Let the default generator continue from what :func:`get_rng_state` gave.
 
     Args:
-        new_state: that; or the dict that ``Generator.get_state`` gives.
+        new_state: that; or the dict that ``Generator.stands`` gives.
 
     Raises:
         ArgumentError: if it is something else, such as the state of another library's generator.
@@ -363,7 +369,7 @@ def fork_rng(
     state: dict[str, int] = {}
 
     def keep() -> None:
-        state.update(generator.get_state())
+        state.update(generator.stands())
 
     def go_back() -> None:
         generator.set_state(state)

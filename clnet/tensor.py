@@ -437,7 +437,8 @@ def tensor(
     """A tensor with a copy of the data.
 
     Args:
-        data: a number, nested sequences of numbers, a NumPy array or a tensor, also PyTorch's.
+        data: a number, nested sequences of numbers, a NumPy array or a tensor, also PyTorch's; or a
+            storage, whose bytes are read as elements of ``dtype``.
         dtype: the element type; None: the array's own, the default for floats, int64 for ints.
         device: as :func:`clnet.device` takes it; None: the current one.
         requires_grad: whether gradients flow to it.
@@ -449,6 +450,8 @@ def tensor(
         DtypeError: if clnet or the device has no such type.
         ShapeError: if nested sequences are ragged.
     """
+    if hasattr(type(data), "elements_of"):  # a storage
+        data = data.elements_of(dtype)
     if isinstance(data, Tensor):
         own = data.detach().to(device=device, dtype=dtype)
         return (ops.clone(own) if own.array is data.array else own).requires_grad_(requires_grad)

@@ -371,3 +371,14 @@ def test_a_network_trains_as_pytorchs(name):
     assert reference[-1] < reference[0]
     for way in ("eager", "compiled"):
         np.testing.assert_allclose(curves["clnet", way], reference, rtol=0.02)
+
+
+@pytest.mark.parametrize("name", ["cosine_embedding_loss", "triplet_margin_loss"])
+def test_losses_of_several_ops_compute_in_float32_from_the_first_on(name):
+    loss = getattr(F, name)
+    x, y, z = (clnet.rand(4, 5, dtype=clnet.bfloat16) for _ in range(3))
+    last = clnet.tensor([1, -1, 1, 1]) if name.startswith("cosine") else z
+    with clnet.autocast("cuda", dtype=clnet.bfloat16):
+        found = loss(x, y, last)
+    wide = last if last is not z else z.float()
+    assert found.item() == loss(x.float(), y.float(), wide).item()

@@ -74,6 +74,11 @@ def test_contexts_by_a_flag():
     assert not silent().requires_grad
 
 
+def test_a_number_that_is_nowhere_is_formatted_as_text():
+    x = clnet.empty((), device="meta")
+    assert f"{x}" == repr(x)
+
+
 def test_a_number_is_formatted_as_one():
     assert f"{clnet.tensor(1.5):.2f} {clnet.tensor(3):03d}" == "1.50 003"
     assert f"{clnet.ones(2)}" == str(clnet.ones(2))

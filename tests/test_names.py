@@ -145,6 +145,7 @@ def test_what_a_tensor_says_of_itself():
     assert x.cpu().tolist() == x.tolist()
     assert x.new(2).dtype is clnet.int64
     assert x.new([4]).tolist() == [4]
+    assert x.new(size=(3, 4)).shape == (3, 4)
 
 
 def test_a_tensor_becomes_a_view_of_itself():
@@ -174,6 +175,8 @@ def test_memory_in_place():
             getattr(clnet.arange(3), name)()
     assert clnet.arange(3.0).apply_(lambda v: v * 2).tolist() == [0, 2, 4]
     assert clnet.arange(3.0).map_(clnet.ones(3), lambda a, b: a + b).tolist() == [1, 2, 3]
+    x = clnet.arange(3.0).map2_(clnet.ones(3), clnet.ones(1), lambda a, b, c: a + b * 2 + c)
+    assert x.tolist() == [3, 4, 5]
     assert clnet.empty_strided((2, 3), (1, 2)).stride() == (1, 2)
 
 

@@ -22,7 +22,7 @@ EVERY_DRAW = pytest.mark.parametrize("draw", DRAWS.values(), ids=DRAWS.keys())
 
 @EVERY_DRAW
 def test_a_seed_decides_the_numbers(draw):
-    assert clnet.manual_seed(7).seed == clnet.initial_seed() == 7
+    assert clnet.manual_seed(7).key == clnet.initial_seed() == 7
     first, second = draw().tolist(), draw().tolist()
     assert first != second
     clnet.manual_seed(7)
@@ -45,7 +45,7 @@ def test_a_generator_of_ones_own(draw):
 
 def test_generators_are_made_as_pytorchs_are():
     for made in (clnet.Generator("cpu"), clnet.Generator(device="cpu"), clnet.Generator(None)):
-        assert (made.seed, made.offset) == (0, 0)
+        assert (made.key, made.offset) == (0, 0)
     made = clnet.Generator("cpu").manual_seed(-1)
     assert (made.device, made.initial_seed()) == ("cpu", 2**64 - 1)
     assert clnet.manual_seed(2**64 - 1).initial_seed() == 2**64 - 1
@@ -255,3 +255,21 @@ def test_a_generator_goes_on_from_where_the_default_one_stands():
     assert clnet.rand(4, generator=generator).tolist() == clnet.rand(4).tolist()
     with pytest.raises(ArgumentError, match="16 numbers of uint8"):
         generator.set_state(clnet.zeros(3))
+
+
+def test_a_generator_is_asked_as_pytorchs_is():
+    first, second = clnet.Generator(), clnet.Generator("cpu")
+    assert first.seed() != second.seed()
+    assert first.initial_seed() != second.initial_seed()
+    second.set_state(first.get_state().clone())
+    assert second.initial_seed() == first.initial_seed()
+    drawn = clnet.rand(3, generator=first).tolist()
+    assert clnet.rand(3, generator=second).tolist() == drawn
+
+
+@pytest.mark.device
+def test_coins_are_written_into_any_dtype():
+    for dtype in (clnet.int32, clnet.bool):
+        out = clnet.zeros(2, dtype=dtype)
+        assert clnet.bernoulli(clnet.ones(2), out=out) is out
+        assert out.sum().item() == 2

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import clnet
-from clnet.errors import ArgumentError
+from clnet.errors import ArgumentError, DtypeError, ShapeError
 
 pytestmark = pytest.mark.device
 
@@ -54,3 +54,73 @@ def test_writes_in_place_are_counted():
     part = x[1:]
     part.mul_(2)
     assert x._version == part._version == 3
+
+
+def test_a_storage_of_its_own_and_one_that_is_written():
+    assert clnet.UntypedStorage(3).nbytes() == 3
+    assert clnet.TypedStorage(3, dtype=clnet.int32).nbytes() == 12
+    made = clnet.FloatStorage([1, 2, 3])
+    assert (made.type(), made[1], made.long().tolist()) == ("torch.FloatStorage", 2.0, [1, 2, 3])
+    assert clnet.UntypedStorage([0, 0, 128, 63])[3] == 63
+    wrapped = clnet.TypedStorage(wrap_storage=clnet.UntypedStorage([0, 0, 128, 63]))
+    assert wrapped.tolist() == [1.0]
+    x = clnet.arange(4.0).reshape(2, 2)
+    kept = x.storage().clone()
+    x.storage()[2] = 9
+    assert x.tolist() == [[0, 1], [9, 3]]
+    x.untyped_storage().fill_(0)
+    assert x.tolist() == [[0, 0], [0, 0]]
+    assert x.storage().copy_(kept).tolist() == [0, 1, 2, 3]
+    part = clnet.FloatTensor(x.storage())
+    part[3] = 7
+    assert x.tolist() == [[0, 1], [2, 7]]
+    with pytest.raises(DtypeError, match="length is a whole number"):
+        clnet.UntypedStorage("many")
+
+
+def test_a_tensor_is_set_to_a_storage():
+    x, y = clnet.arange(6.0), clnet.tensor([])
+    y.set_(x.storage(), 1, (2, 2))
+    assert y.tolist() == [[1, 2], [3, 4]]
+    y.set_(source=x.untyped_storage(), storage_offset=0, size=(3, 2), stride=(1, 3))
+    y[0, 1] = 8
+    assert x.tolist() == [0, 1, 2, 8, 4, 5]
+    assert y.set_(x.storage()).shape == (6,)
+    assert clnet.tensor([]).set_(x, 2, (2,)).tolist() == [2, 8]
+    with pytest.raises(DtypeError, match="keeps its dtype"):
+        y.set_(clnet.IntStorage(2))
+    with pytest.raises(ShapeError):
+        y.set_(x.storage(), 4, (3,))
+
+
+def test_a_tensor_of_a_storage():
+    x = clnet.tensor([1.0, 2.0])
+    assert clnet.tensor(x.storage()).tolist() == [1, 2]
+    assert clnet.tensor(x.untyped_storage(), dtype=clnet.float32).tolist() == [1, 2]
+    assert clnet.tensor(x.untyped_storage(), dtype=clnet.uint8).shape == (8,)
+    assert clnet.tensor(x.storage()).untyped_storage() != x.untyped_storage()
+    with pytest.raises(DtypeError, match="dtype that is asked for"):
+        clnet.tensor(x.storage(), dtype=clnet.float64)
+    assert x.untyped_storage().to(device=x.device) == x.untyped_storage()
+
+
+@pytest.mark.parametrize(
+    "make", [clnet.FloatTensor, lambda y: y.new(y), lambda y: y.new(y.storage())]
+)
+def test_old_constructors_share_the_memory_that_they_are_given(make):
+    x = clnet.ones(3)
+    y = make(x)
+    y[0] = 5
+    assert x.tolist() == [5, 1, 1]
+    assert y is not x
+
+
+def test_an_old_constructor_stays_on_the_tape():
+    x = clnet.ones(2, requires_grad=True)
+    (clnet.FloatTensor(x) * 3).sum().backward()
+    assert x.grad.tolist() == [3, 3]
+    assert clnet.LongTensor(x).tolist() == [1, 1]
+
+
+def test_without_elements_it_lies_nowhere():
+    assert clnet.ones(2, 2)[2:].data_ptr() == clnet.empty(0).data_ptr() == 0

@@ -69,7 +69,7 @@ def vmap(
         size = _size(args, dims, in_dims)
         if chunk_size is None or chunk_size >= size:
             return _batch(func, args, kwargs, dims, out_dims, randomness, size)
-        start, drawn, found = mode.current().generator.get_state(), draws(), list[Any]()
+        start, drawn, found = mode.current().generator.stands(), draws(), list[Any]()
         for begin in range(0, size, chunk_size):
             if randomness == SAME and draws() != drawn:
                 mode.current().generator.set_state(start)
@@ -101,7 +101,7 @@ def _batch(
 ) -> Any:
     """All elements at once, or else one after another."""
     now = mode.current()
-    start, drawn, around = now.generator.get_state(), draws(), now.batching or ()
+    start, drawn, around = now.generator.stands(), draws(), now.batching or ()
     level = Level(size, randomness, len(around))
     try:
         given = [_element(x, d, level) for x, d in zip(args, dims, strict=True)]

@@ -6,8 +6,9 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from ..errors import ArgumentError
+from ..errors import ArgumentError, DtypeError
 from ..tensor import Tensor
+from ..values.plain import shown
 
 __all__ = [
     "PyTorchFileReader",
@@ -112,7 +113,10 @@ def check_all(cond: Tensor, message: Callable[[], str] | None = None) -> None:
 
     Raises:
         ArgumentError: if one is not.
+        DtypeError: if ``cond`` is no tensor.
     """
+    if not isinstance(cond, Tensor):
+        raise DtypeError("check", "cond is a tensor", cond=shown(cond))
     check(bool(cond.all()), message)
 
 

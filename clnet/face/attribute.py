@@ -8,7 +8,6 @@ All of them cost nothing: answers from what the tensor knows, views, and copies 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import prod
 from operator import attrgetter
 from typing import Any
 
@@ -16,7 +15,6 @@ import numpy as np
 
 from .. import ops
 from ..array import Array
-from ..autodiff.data import place_anew
 from ..autodiff.move import move
 from ..autodiff.overwrite import turn
 from ..autodiff.tape import Node, version_of
@@ -27,7 +25,7 @@ from ..errors import ArgumentError, DtypeError, GradientError, ShapeError
 from ..ops.convert import converted
 from ..ops.machinery.function import PUBLIC_OPS
 from ..ops.machinery.pointwise import OF_NUMBERS
-from ..ops.shape import in_its_order, sizes_of
+from ..ops.shape import alias, in_its_order
 from ..tensor import Tensor, tensor
 from ..values import mode
 from ..values.arguments import checked
@@ -50,7 +48,7 @@ from ..values.dtypes import (
 from ..values.plain import shown
 from ..values.shapes import Size, contiguous_strides, normalize_dim
 from ..values.words import WORDS, MemoryFormat
-from .storage import place_of
+from .storage import UntypedStorage, place_of
 
 __all__ = [
     "TYPE_NAMES",
@@ -98,6 +96,19 @@ def _sizes(given: tuple[Any, ...]) -> tuple[Any, ...]:
     return given or (0,)
 
 
+def _shared(given: tuple[Any, ...], dtype: DType, device: Any) -> Tensor | None:
+    """The elements of a storage, or of a tensor of the dtype, in its memory; None: it is neither.
+
+    As PyTorch's old constructors have it; a tensor stays on the tape.
+    """
+    one = given[0] if len(given) == 1 else None
+    if isinstance(one, UntypedStorage):
+        return one.elements_of(dtype)
+    if type(one) is not Tensor or one.dtype is not dtype:
+        return None
+    return alias(one) if device is None or open_device(device) is one.device else None
+
+
 class _TypedClass(type):
     """The class of ``clnet.FloatTensor``: called as PyTorch's, an instance is any such tensor."""
 
@@ -106,6 +117,8 @@ class _TypedClass(type):
 
     def __call__(cls, *given: Any, device: Any = None) -> Tensor:
         device = device or cls.place
+        if (found := _shared(given, cls.dtype, device)) is not None:
+            return found
         given = _sizes(given)
         if given and not all(isinstance(n, int) for n in given):
             return tensor(given[0], dtype=cls.dtype, device=device)
@@ -248,7 +261,7 @@ def data_ptr(x: Tensor) -> int:
     Where it is not the host's memory, and while a function is traced, it is a number that two
     tensors share whose first elements are the same memory, and no address.
     """
-    return place_of(x) + x.array.offset * x.dtype.itemsize
+    return place_of(x) + x.array.offset * x.dtype.itemsize if x.numel() else 0
 
 
 def get_device(x: Tensor) -> int:
@@ -295,11 +308,15 @@ def itself(x: Tensor, *args: Any, **given: Any) -> Tensor:
     return x
 
 
-def new(x: Tensor, *given: Any, device: Any = None) -> Tensor:
-    """A tensor of its dtype on its device: of sizes, or of data."""
+def new(x: Tensor, *given: Any, size: Sequence[int] | None = None, device: Any = None) -> Tensor:
+    """A tensor of its dtype on its device: of sizes, or of data; a tensor's or storage's memory."""
+    if size is not None:
+        given = (Size(size),)
     where = x.device if device is None else open_device(device)
     if given and isinstance(given[0], str | bytes):
         raise DtypeError("new", "it takes sizes or data", given=shown(given[0]))
+    if (found := _shared(given, x.dtype, where)) is not None:
+        return found
     given = _sizes(given)
     if given and not all(isinstance(n, int) for n in given):
         try:
@@ -320,6 +337,13 @@ def map_(x: Tensor, tensor: Tensor, callable: Callable[[Any, Any], Any]) -> Tens
     other = tensor.detach().expand(x.shape).reshape(-1).tolist()
     values = iter(other)
     return apply_(x, lambda value: callable(value, next(values)))
+
+
+def map2_(x: Tensor, x1: Tensor, x2: Tensor, callable: Callable[..., Any]) -> Tensor:  # noqa: A002
+    """Overwrite each element with a function of it and those of two others, on the host."""
+    beside = [y.detach().expand(x.shape).reshape(-1).tolist() for y in (x1, x2)]
+    values = zip(*beside, strict=True)
+    return apply_(x, lambda value: callable(value, *next(values)))
 
 
 def _in_place(name: str) -> Callable[..., Tensor]:
@@ -343,59 +367,6 @@ def _in_place(name: str) -> Callable[..., Tensor]:
 
 
 VIEWS_IN_PLACE = ("squeeze", "unsqueeze", "t", "transpose", "swapaxes", "swapdims")
-
-
-def resize_(x: Tensor, *sizes: Any, memory_format: MemoryFormat | None = None) -> Tensor:
-    """Another shape in place; the elements stay in order, new ones have any value.
-
-    A shape that it has already changes nothing, and one for which there is room lies in the memory
-    that it has, as before from its first element on; else the memory is new.
-
-    Raises:
-        GradientError: if it requires gradients.
-    """
-    if x.requires_grad:
-        raise GradientError("resize_", "a tensor that requires gradients keeps its shape")
-    wanted = sizes_of("resize_", sizes)
-    if wanted == tuple(x.shape):
-        return x
-    own = x.array
-    room = own.storage.nbytes // x.dtype.itemsize - own.offset
-    if mode.current().tracer is None and prod(wanted) <= room:
-        own.require_alone()
-        steps = contiguous_strides(wanted)
-        place_anew(x, Array(own.storage, wanted, steps, own.offset, x.dtype), name="resize_")
-        x.source = None
-        return x
-    made = empty(*wanted, dtype=x.dtype, device=x.device)
-    count = min(made.numel(), x.numel())
-    if count:
-        made.view(-1)[:count] = x.reshape(-1)[:count]
-    place_anew(x, made.array, name="resize_")
-    x.source, x.version = None, made.version
-    return x
-
-
-def resize_as_(x: Tensor, tensor: Tensor, memory_format: MemoryFormat | None = None) -> Tensor:
-    """The shape of another tensor, as :func:`resize_`."""
-    return resize_(x, *tensor.shape)
-
-
-def set_(x: Tensor, source: Tensor | None = None) -> Tensor:
-    """Let the tensor be the same elements as ``source``; None: no elements.
-
-    Raises:
-        GradientError: if it requires gradients.
-        DtypeError: if ``source`` has another dtype.
-    """
-    if x.requires_grad and mode.current().grad:
-        raise GradientError("set_", "a tensor that requires gradients keeps its memory")
-    if source is not None and source.dtype is not x.dtype:
-        raise DtypeError("set_", "a tensor keeps its dtype", x=x.dtype, source=source.dtype)
-    other = empty(0, dtype=x.dtype, device=x.device) if source is None else source.detach()
-    place_anew(x, other.array, name="set_")
-    x.source, x.version = None, other.version
-    return x
 
 
 @checked
@@ -581,7 +552,7 @@ _METHODS: dict[str, Callable[..., Any]] = {
     **{f.__name__: f for f in (stride, is_contiguous, cuda, data_ptr, get_device, storage_offset)},
     **{f.__name__: f for f in (cpu, where, element_size)},
     **{f.__name__: f for f in (is_signed, is_nonzero, is_same_size, is_set_to, is_inference, new)},
-    **{f.__name__: f for f in (apply_, map_, resize_, resize_as_, set_)},
+    **{f.__name__: f for f in (apply_, map_, map2_)},
     **dict.fromkeys(("pin_memory", "share_memory_"), itself),
     **dict.fromkeys(("is_pinned", "is_shared", "is_distributed"), is_inference),
     "dim_order": dim_order,

@@ -309,9 +309,20 @@ def einsum(equation: str | Tensor, *operands: Any) -> Tensor:
     joined = given[0]
     for i, following in enumerate(given[1:], 1):
         later = set(result).union(*(g.labels for g in given[i + 1 :]))
-        joined = _joined(joined, following, later)
+        pair = joined, following
+        if i == len(given) - 1 and _ends_in_rows(joined, following, result):
+            pair = following, joined  # the result lies as it is named, which views ask for
+        joined = _joined(*pair, later)
     order = tuple(joined.labels.index(label) for label in result)
     return permute(joined.x, order) if len(given) == 1 else _permuted(joined.x, order)
+
+
+def _ends_in_rows(a: _Labelled, b: _Labelled, result: tuple[str, ...]) -> bool:
+    """Whether the last label of a result that one of two alone has is the first one's."""
+    for label in reversed(result):
+        if (label in a.labels) != (label in b.labels):
+            return label in a.labels
+    return False
 
 
 def _permuted(x: Tensor, order: Sequence[int]) -> Tensor:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import DtypeError, ShapeError
 from ..kernels.reduce import Bad
 from ..values.dtypes import Kind, default_float, promote
+from .arithmetic import clamp
 from .check import of_value, require_elements
 from .complex_parts import conj
 from .machinery.function import op
@@ -47,7 +48,7 @@ def cov(
     """
     if x.ndim > 2:
         raise ShapeError("cov", "x has two axes at most", x=x.shape)
-    rows = reshape(x, (-1, x.shape[-1] if x.ndim else 1))
+    rows = x if x.ndim == 2 else reshape(x, (1, x.numel()))
     for given in (fweights, aweights):
         if given is not None and given.shape != rows.shape[1:]:
             law = "a weight belongs to each observation"
@@ -69,7 +70,7 @@ def cov(
         weights = aweights if fweights is None else fweights * aweights
     if weights is None:
         apart = rows - mean(rows, 1, keepdim=True)
-        y = matmul(apart, conj(apart.transpose(0, 1))) / (rows.shape[1] - correction)
+        y = matmul(apart, conj(apart.transpose(0, 1))) / max(rows.shape[1] - correction, 0)
         return y if y.shape[0] != 1 else reshape(y, ())
     weights = weights.to(rows.dtype)
     whole = total(weights)
@@ -77,7 +78,7 @@ def cov(
     if aweights is not None and correction:
         lost = correction * total(weights * aweights) / whole
     apart = rows - total(rows * weights, 1, keepdim=True) / whole
-    y = matmul(apart, conj((apart * weights).transpose(0, 1))) / (whole - lost)
+    y = matmul(apart, conj((apart * weights).transpose(0, 1))) / clamp(whole - lost, 0)
     return y if y.shape[0] != 1 else reshape(y, ())
 
 

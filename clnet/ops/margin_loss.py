@@ -18,6 +18,7 @@ from .check import of_value, require_classes, require_elements
 from .create import positions
 from .index import gather_within, require_index
 from .loss import element_losses, known_reduction, reduced
+from .machinery.autocast import computes_as_one
 from .machinery.function import Face, op
 from .machinery.pointwise import Result, evaluate
 from .reduce import one_hot
@@ -134,6 +135,7 @@ def _soft_margin(x, target):
 
 
 @op(Face.FUNCTIONAL)
+@computes_as_one
 def cosine_embedding_loss(
     input1: Tensor,
     input2: Tensor,
@@ -176,6 +178,7 @@ def _cosine_embedding(cosine, target, margin):
 
 
 @op(Face.FUNCTIONAL)
+@computes_as_one
 def triplet_margin_loss(
     anchor: Tensor,
     positive: Tensor,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..errors import ArgumentError, ShapeError
+from ..errors import ArgumentError, DtypeError, ShapeError
 from ..values.arguments import is_tensor, shown
-from ..values.dtypes import int64
+from ..values.dtypes import int64, promote, uint8
 from ..values.shapes import normalize_dim, normalize_dims
 from .arithmetic import ne, where
 from .create import positions
@@ -16,7 +16,7 @@ from .join import cat
 from .machinery.function import Face, op
 from .reduce import argmax
 from .scan import cummax
-from .shape import clone, expand, narrow, reshape
+from .shape import clone, expand, narrow, reshape, to_dtype
 from .sort import Ordered, sort
 
 if TYPE_CHECKING:
@@ -85,6 +85,7 @@ def gradient(
         ArgumentError: if ``edge_order`` or the number of steps is wrong, or there are steps beside
             places.
         ShapeError: if an axis has not ``edge_order + 1`` elements, or a number none.
+        DtypeError: if ``x`` is of uint8.
     """
     if edge_order not in (1, 2):
         raise ArgumentError("gradient", "edge_order is 1 or 2", edge_order=edge_order)
@@ -96,6 +97,8 @@ def gradient(
             raise ShapeError("gradient", "x has the axes that dim names", x=x.shape, dim=named)
         normalize_dims("gradient", named, x.ndim)  # each is named once
         dims = tuple(normalize_dim("gradient", d, x.ndim) for d in named)
+    if x.dtype is uint8:
+        raise DtypeError("gradient", "differences are below 0, too", dtype=x.dtype)
     spacing = 1 if spacing is None else spacing
     several = isinstance(spacing, list | tuple)
     steps = list(spacing) if several else [spacing] * len(dims)
@@ -119,6 +122,8 @@ def _slopes(x: Any, dim: int, step: Any, order: int) -> Any:
         raise ShapeError("gradient", "places are as many as elements", x=x.shape, step=step.shape)
     # Of equal steps the slopes are divided by one at the end: it may be infinite, or 0.
     gaps: Any = reshape(step[1:] - step[:-1], shape) if places else 1
+    if places:  # differences, too, are of the places' dtype: slopes beside may nearly cancel
+        x = to_dtype(x, promote(x.dtype, gaps.dtype))
 
     def gap(first: int, count: int) -> Any:
         return narrow(gaps, dim, first, count) if places else gaps

@@ -28,6 +28,7 @@ from .shape import (
     dense_copy,
     expand,
     fresh,
+    in_its_order,
     narrow,
     permute,
     reshape,
@@ -319,6 +320,7 @@ def _triangle(name: str, x: Tensor, diagonal: int, *, lower: bool) -> Tensor:
     """What is on or below a diagonal, or what is above it, and 0."""
     if x.ndim < 2:
         raise ShapeError(name, "x has two axes or more", x=x.shape)
+    x = contiguous(x)  # so is the result
     rows, columns = x.shape[-2:]
     reach = max(-rows, min(columns, diagonal))  # further out nothing changes but overflows
     compute = from_name(x.dtype.compute)
@@ -373,7 +375,7 @@ def flip(x: Tensor, *axes: Any, dims: Sequence[int] | None = None) -> Tensor:
         dims: the same by name.
 
     Returns:
-        The shape of ``x``.
+        The shape of ``x``, its axes in memory in the same order.
 
     Raises:
         ShapeError: if an axis is named twice.
@@ -381,7 +383,10 @@ def flip(x: Tensor, *axes: Any, dims: Sequence[int] | None = None) -> Tensor:
     """
     if dims is None and not axes:
         raise KindError("flip", "dims are given", dims=None)
-    return apply(Flip(normalize_dims("flip", sizes_of("flip", axes, dims), x.ndim)), x)
+    named = normalize_dims("flip", sizes_of("flip", axes, dims), x.ndim)
+    if not x.array.contiguous:  # by the axes as they lie
+        named = tuple(map(x.array.order.index, named))
+    return in_its_order(x, lambda y: apply(Flip(named), y))
 
 
 @op()

@@ -39,7 +39,7 @@ from .machinery.function import (
 from .mathematics import logaddexp
 from .rearrange import movedim
 from .reduce import sum as total
-from .shape import clone, contiguous, dense_copy, narrow, reshape, to_dtype
+from .shape import clone, contiguous, dense_copy, fresh, narrow, reshape, to_dtype
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
@@ -364,15 +364,16 @@ def diff(
     if n < 0:
         raise ArgumentError("diff", "n is 0 or more", n=n)
     axis = axis_of("diff", dim, x.shape)
-    joined = cat([part for part in (prepend, x, append) if part is not None], axis)
+    parts = [part for part in (prepend, x, append) if part is not None]
+    joined = cat(parts, axis) if len(parts) > 1 else x
     if n == 0:  # PyTorch looks at the ends, too, and leaves them
         return dense_copy(x)
-    x = joined
+    before, x = x, joined
     for _ in range(min(n, x.shape[axis])):
         size = x.shape[axis] - 1
         right, left = narrow(x, axis, 1, size), narrow(x, axis, 0, size)
         x = ne(right, left) if x.dtype is bool_ else right - left
-    return x
+    return fresh(x, before)
 
 
 @op(Face.FUNCTION)

@@ -240,8 +240,11 @@ def index_add(x: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Numb
         DtypeError: if ``index`` does not hold indices, or the dtypes differ.
     """
     if x.ndim == 0:  # an axis of one element
-        flat = reshape(source, (source.numel(),))
-        return reshape(index_add(reshape(x, (1,)), dim, index, flat, alpha=alpha), ())
+        if source.ndim:
+            raise ShapeError("index_add", "source has the axes of x", x=(), source=source.shape)
+        normalize_dim("index_add", dim, 1)
+        one = reshape(source, (1,))
+        return reshape(index_add(reshape(x, (1,)), 0, index, one, alpha=alpha), ())
     # The source is scaled, not the sums: NaN times 0 were NaN where nothing is added.
     source = to_dtype(scaled("index_add", source, alpha), source.dtype)
     return _plus(x, _rows_added(x, dim, index, source, of_index("index_add")))

@@ -20,7 +20,7 @@ from .index import GatherBackward, added_up, gather_within
 from .machinery.function import Arrays, Function, Grads, Needs, Saved, apply, op
 from .random import Counter
 from .rearrange import movedim
-from .shape import clone, contiguous, narrow, reshape, to_dtype
+from .shape import clone, contiguous, narrow, permute, reshape, to_dtype
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
@@ -103,12 +103,17 @@ def sort(
         stable: taken for PyTorch's sake: equal elements always keep their order.
 
     Returns:
-        Values and int64 indices, of the shape of ``x``.
+        Values and int64 indices, of the shape of ``x``, their axes in memory in its order.
     """
     axis = normalize_dim("sort", dim, x.ndim)
     if x.ndim == 0:
         return Ordered(clone(x), x.new_zeros((), dtype=int64))
-    return Ordered(*map(contiguous, _in_order(x, axis, descending=descending)))
+    found = _in_order(x, axis, descending=descending)
+    if x.array.contiguous:
+        return Ordered(*map(contiguous, found))
+    order = x.array.order
+    back = tuple(map(order.index, range(x.ndim)))
+    return Ordered(*(permute(contiguous(permute(y, order)), back) for y in found))
 
 
 def _in_order(x: Tensor, axis: int, *, descending: bool = False) -> list[Tensor]:

@@ -26,7 +26,7 @@ from .parameter_state import Cells, ParameterState, part_cells
 from .rate import plain
 from .recorded import update_on_tape
 from .restart import begun, made, optimiser_as_it_is
-from .state_form import checked_groups, entry_of, groups_of, is_counted, step_tensor, taken
+from .state_form import beside, checked_groups, entry_of, groups_of, is_counted, step_tensor, taken
 from .update_rule import maximized, put_back, scalar_names, scalars_of, withheld
 from .written import plain_groups
 
@@ -356,7 +356,8 @@ class DeclaredOptimizer(Optimizer):
         """Settings of the groups; step count and state tensors of the parameters by position.
 
         Keys and types are those of PyTorch's optimiser of the name, which takes such a state;
-        parameters have an entry before their first step, too.
+        parameters have an entry before their first step, too. What a program keeps in ``state``
+        beside parameters is there under its own key.
         """
         self._clnet_settle()
         counted, entries = is_counted(self), []
@@ -366,7 +367,9 @@ class DeclaredOptimizer(Optimizer):
             tensors = {n: getattr(t, "detach", lambda t=t: t)() for n, t in own.tensors().items()}
             entries.append({"step": step, **tensors})
         groups = groups_of(self, type(self).__name__)
-        return {"param_groups": groups, "state": ByPosition(enumerate(entries))}
+        states = ByPosition(enumerate(entries))
+        states.update(beside(self.state))
+        return {"param_groups": groups, "state": states}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from what :meth:`state_dict` gave; nothing is changed unless everything fits.
@@ -381,6 +384,7 @@ class DeclaredOptimizer(Optimizer):
         self._clnet_settle()
         groups, saved, now = self._checked(state)
         self._torn = False
+        self.state.update(beside(state["state"]))
         for group, settings in zip(self.param_groups, groups, strict=True):
             group.update(taken(settings, type(self).__name__))
         cells: dict[tuple[int, int], Cells] = {}

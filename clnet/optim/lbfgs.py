@@ -195,7 +195,7 @@ class _Step:
             slope, longest, total = _numbers(
                 ops.dot(gradient, direction), direction.abs().max(), gradient.abs().sum()
             )
-            rate = rate_of(group) * (min(1.0, 1 / total) if known.iterations == 1 else 1)
+            rate = rate_of(group) * (min(1.0, 1 / total) if total and known.iterations == 1 else 1)
             known.rate = rate
             if slope > -group["tolerance_change"]:
                 break

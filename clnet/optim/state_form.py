@@ -76,7 +76,8 @@ def checked_groups(optimizer: Optimizer, state: Mapping[str, Any]) -> list[dict[
     sizes = [len(group["params"]) for group in optimizer.param_groups]
     theirs = [group.get("num_params", len(group.get("params", ()))) for group in groups]
     whole = all("num_params" in group for group in groups)  # else it is PyTorch's
-    if theirs != sizes or (whole and len(state["state"]) != sum(sizes)):
+    entries = len(state["state"]) - len(beside(state["state"]))
+    if theirs != sizes or (whole and entries != sum(sizes)):
         raise CheckpointError(
             name, "the state has other groups or parameters", state=theirs, optimiser=sizes
         )
@@ -134,6 +135,15 @@ def number_of(optimizer: str, **named: Any) -> float:
     except (TypeError, ValueError, OverflowError, RuntimeError):  # told below
         pass
     raise CheckpointError(optimizer, f"{name} is a number", **{name: repr(value)[:80]})
+
+
+def beside(states: Mapping[Any, Any]) -> dict[Any, Any]:
+    """What a program keeps in an optimiser's state that is of no parameter."""
+
+    def is_place(key: Any) -> bool:
+        return isinstance(key, Tensor | int) or (isinstance(key, str) and key.isdecimal())
+
+    return {key: value for key, value in states.items() if not is_place(key)}
 
 
 def placed_state(optimizer: Any, state: dict[str, Any]) -> dict[str, Any]:

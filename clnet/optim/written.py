@@ -308,7 +308,7 @@ def state_of(optimizer: Any) -> dict[str, Any]:
         for g in optimizer.param_groups
     ]
     state = {
-        order[id(key)] if isinstance(key, Tensor) else key: dict(value)
+        order.get(id(key), key): dict(value) if isinstance(value, Mapping) else value
         for key, value in optimizer.state.items()
     }
     return {"state": state, "param_groups": groups}

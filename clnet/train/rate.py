@@ -120,7 +120,7 @@ def _put_back(model: Module, optimizer: Optimizer, loader: DataLoader) -> Iterat
     """Train in the body; everything that changes is put back to where it was."""
     before = on_host([model.state_dict(), optimizer.state_dict()])
     generator = mode.current().generator
-    random_state, place = generator.get_state(), loader.state_dict()
+    random_state, place = generator.stands(), loader.state_dict()
     try:
         with in_mode(model, training=True):
             yield

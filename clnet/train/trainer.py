@@ -400,7 +400,7 @@ class Trainer:
             "optimizer": on_host(self.optimizer.state_dict()),
             "scheduler": None if self.scheduler is None else self.scheduler.state_dict(),
             "scaler": self._scaler.state_dict() or None,
-            "generator": mode.current().generator.get_state(),
+            "generator": mode.current().generator.stands(),
             "loader": self._loader_state,
             "num_steps": self.num_steps,
             "seconds": self._seconds,

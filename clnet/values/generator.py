@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import struct
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from numbers import Integral
 from threading import local
 from typing import Any
@@ -19,6 +19,9 @@ from .process import process_lock
 _LOCK = process_lock()
 _STATE = "<QQ"  # a seed and a counter
 _MOST_DEVICES = 2**7  # that PyTorch numbers
+
+AS_TENSOR: list[Callable[[bytes], Any]] = []
+"""What makes a tensor of bytes, given by who has tensors."""
 
 
 class _Own(local):
@@ -35,34 +38,33 @@ def draws() -> int:
     return _OWN.draws
 
 
-@dataclass
 class Generator:
     """A counter-based stream (Philox): the same seed gives the same numbers on every device.
 
     Threads may share one: no numbers are given twice, but chance says which thread gets which.
 
-    Attributes:
+    Args:
         seed: the key, 0 <= seed < 2**64; a device may stand in its place, as PyTorch has it.
         offset: how many blocks of four numbers were drawn.
         device: taken as PyTorch does; one stream serves every device.
+
+    Attributes:
+        key: the seed; :meth:`seed` is PyTorch's, which begins anew.
+        offset: as above.
+        device: as above.
 
     Raises:
         ArgumentError: if the device is none and names none, or the seed is none.
     """
 
-    seed: int = 0
-    offset: int = 0
-    device: Any = None
-
-    def __post_init__(self) -> None:
-        if self.device is None and not isinstance(self.seed, float | Integral):
-            self.seed, self.device = 0, self.seed
-        device = self.device
+    def __init__(self, seed: Any = 0, offset: int = 0, device: Any = None) -> None:
+        if device is None and not isinstance(seed, float | Integral):
+            seed, device = 0, seed
         numbered = isinstance(device, int) and 0 <= device < _MOST_DEVICES
         if not (device is None or isinstance(device, str) or numbered or _is_device(device)):
             law = "device is a device, or names one"
             raise ArgumentError("Generator", law, device=shown(device))
-        self.seed = _key("Generator", self.seed)
+        self.key, self.offset, self.device = _key("Generator", seed), offset, device
 
     def manual_seed(self, seed: int) -> Generator:
         """Start again from ``seed``; one below 0 counts from 2**64.
@@ -72,12 +74,16 @@ class Generator:
         """
         key = _key("manual_seed", seed)
         with _LOCK:
-            self.seed, self.offset = key, 0
+            self.key, self.offset = key, 0
         return self
+
+    def seed(self) -> int:
+        """Start from a number nobody chose; gives the number."""
+        return self.manual_seed(int.from_bytes(os.urandom(4), "little")).key
 
     def initial_seed(self) -> int:
         """The seed that it was last given."""
-        return self.seed
+        return self.key
 
     def take(self, count: int) -> tuple[int, int]:
         """Reserve ``count`` numbers.
@@ -89,15 +95,19 @@ class Generator:
         with _LOCK:
             start = self.offset
             self.offset += -(-count // 4)
-            return self.seed, start
+            return self.key, start
 
-    def get_state(self) -> dict[str, int]:
-        """Seed and counter."""
+    def stands(self) -> dict[str, int]:
+        """Seed and counter, by the names ``seed`` and ``offset``."""
         with _LOCK:
-            return {"seed": self.seed, "offset": self.offset}
+            return {"seed": self.key, "offset": self.offset}
+
+    def get_state(self) -> Any:
+        """Seed and counter: a tensor as ``clnet.get_rng_state`` gives."""
+        return AS_TENSOR[0](packed(self.stands()))
 
     def set_state(self, state: Any) -> None:
-        """Continue from what :meth:`get_state` gave, or ``clnet.get_rng_state``.
+        """Continue from what :meth:`get_state` gave, or :meth:`stands`.
 
         Raises:
             ArgumentError: if it is something else.
@@ -109,11 +119,11 @@ class Generator:
             raise ArgumentError("set_state", law, new_state=kind)
         seed, offset = int(state["seed"]), int(state["offset"])
         with _LOCK:
-            self.seed, self.offset = seed, offset
+            self.key, self.offset = seed, offset
 
 
 def packed(state: dict[str, int]) -> bytes:
-    """What ``get_state`` gives as 16 bytes, which checkpoints hold."""
+    """What ``stands`` gives as 16 bytes, which checkpoints hold."""
     return struct.pack(_STATE, state["seed"], state["offset"])
 
 

@@ -197,7 +197,7 @@ def written(op: str, result: Any, out: Any) -> Any:
             written(op, r, o)
         return out
     require_tensors(op, out=out)
-    if result.dtype.kind > out.dtype.kind:
+    if result.dtype.kind > out.dtype.kind and op not in _OF_ANY:
         law = "the result does not fit the dtype of out"
         raise DtypeError(op, law, out=out.dtype, result=result.dtype)
     if op in _ROWS and out.numel() == result.numel():
@@ -207,6 +207,7 @@ def written(op: str, result: Any, out: Any) -> Any:
     return out.copy_(result)
 
 
+_OF_ANY = frozenset({"bernoulli"})  # 0 and 1, whatever holds them
 _ROWS = frozenset({"arange", "range", "linspace", "logspace"})
 
 

@@ -41,3 +41,11 @@ def test_weights_of_importance_need_no_counts():
     x, weights = rng.standard_normal((3, 7)), rng.random(7)
     found = clnet.cov(clnet.tensor(x), aweights=clnet.tensor(weights))
     np.testing.assert_allclose(found.numpy(), np.cov(x, aweights=weights), rtol=1e-12)
+
+
+def test_of_no_observations_and_of_no_variables():
+    assert clnet.cov(clnet.zeros(0, 0)).shape == clnet.corrcoef(clnet.zeros(0, 3)).shape == (0, 0)
+    assert np.isnan(clnet.cov(clnet.zeros(2, 0)).numpy()).all()
+    assert clnet.cov(clnet.tensor([1.0, 2.0]), correction=3).item() == float("inf")
+    whole = clnet.tensor([1, 1])
+    assert clnet.cov(clnet.tensor([1.0, 2.0]), correction=3, fweights=whole).item() == float("inf")

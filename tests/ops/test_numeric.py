@@ -74,6 +74,12 @@ def test_weighted_covariances():
         )
 
 
+def test_a_gradient_is_as_exact_as_its_places():
+    x, at = np.float32([1.1, 2.3, 2.2, -5.7]), np.array([0, 1e-3, 1.1e-3, 2.0])
+    found = clnet.gradient(clnet.tensor(x), spacing=[clnet.tensor(at)])[0]
+    np.testing.assert_allclose(found.numpy(), np.gradient(x.astype(float), at), rtol=1e-12)
+
+
 def test_gradients_come_in_the_order_of_their_axes():
     host = np.random.default_rng(2).standard_normal((3, 4))
     found = clnet.gradient(clnet.tensor(host), spacing=(2.0, 0.5), dim=(1, 0))
@@ -90,6 +96,7 @@ X = clnet.zeros(2, 3)
     [
         (lambda: ops.mode(X[:, :0]), ShapeError, "the axis has an element"),
         (lambda: ops.is_nonzero(X), ShapeError, "x has one element"),
+        (lambda: ops.gradient(X.to(clnet.uint8)), DtypeError, "below 0"),
         (lambda: ops.gradient(X, edge_order=3), ArgumentError, "edge_order is 1 or 2"),
         (lambda: ops.gradient(X, spacing=(1.0,), dim=(0, 1)), ArgumentError, "a spacing for each"),
         (lambda: ops.gradient(X, spacing=(1.0,)), ArgumentError, "a spacing for each"),

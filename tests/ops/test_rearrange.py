@@ -229,3 +229,23 @@ def test_what_is_turned_or_placed_is_asked_as_pytorch_does(call, error):
     for m in (clnet, pytest.importorskip("torch")):
         with pytest.raises(error):
             call(m)
+
+
+ORDERS = {
+    "flip": lambda x: x.flip(0, 2),
+    "sort": lambda x: x.sort(1)[0],
+    "argsort": lambda x: x.argsort(0),
+    "diff": lambda x: x.diff(dim=2),
+    "tril": lambda x: x.tril(),
+    "product": lambda x: clnet.einsum("ijk,lk->lij", x, x[0]),
+    "rows and columns": lambda x: clnet.einsum("ij,jk->ki", x[0], x[1].T),
+}
+
+
+@pytest.mark.parametrize("name", ORDERS)
+def test_results_lie_as_pytorchs(name):
+    """So that what may be viewed there may be viewed here."""
+    mine = ORDERS[name](clnet.rand(3, 4, 5).permute(1, 2, 0))
+    steps = {"flip": (5, 1, 20), "sort": (5, 1, 20), "argsort": (5, 1, 20), "diff": (5, 1, 20)}
+    dense = {"tril": (15, 3, 1), "product": (20, 5, 1), "rows and columns": (5, 1)}
+    assert mine.stride() == (steps | dense)[name]

@@ -485,3 +485,11 @@ def test_an_index_that_names_nothing_fits_every_shape(device):
     assert picked.shape == (0,)
     picked.sum().backward()
     np.testing.assert_array_equal(x.grad.numpy(), np.zeros((2, 3)))
+
+
+def test_a_number_takes_the_slices_of_numbers_alone():
+    x, index = clnet.ones(()), clnet.tensor([0])
+    assert x.index_add(0, index, clnet.tensor(2.0)).item() == 3
+    for source in (clnet.ones(1), clnet.ones(1, 1, 1)):
+        with pytest.raises(ShapeError, match="axes of x"):
+            x.index_add(0, index, source)

@@ -344,6 +344,31 @@ def test_hooks_are_called_around_the_state(name):
     assert "loaded 0.25" in said["clnet"]
 
 
+class Counting(clnet.optim.Optimizer):
+    """One that keeps a number beside what it keeps of parameters."""
+
+    def __init__(self, params):
+        super().__init__(params, {"lr": 0.5})
+
+    def step(self, closure=None):
+        self.state["steps"] = self.state.get("steps", 0) + 1
+
+
+@pytest.mark.parametrize("make", [Counting, clnet.optim.Adam, clnet.optim.SGD])
+def test_what_is_of_no_parameter_is_saved_with_the_state(make):
+    p = clnet.ones(2, requires_grad=True)
+    optimizer = make([p])
+    optimizer.state["steps"] = 2
+    p.grad = clnet.ones(2)
+    optimizer.step()
+    state = optimizer.state_dict()
+    other = make([p])
+    other.load_state_dict(state)
+    wanted = 3 if make is Counting else 2
+    assert state["state"]["steps"] == other.state["steps"] == wanted
+    assert 0 in state["state"] or make is Counting
+
+
 @pytest.mark.parametrize("where", ["group", "attribute"])
 def test_a_wrapper_that_counts_in_python_is_traced_anew(where):
     """Lookahead as users write it: without ``super().__init__()``, around another optimiser."""

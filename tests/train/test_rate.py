@@ -48,9 +48,9 @@ def test_everything_is_put_back():
         model.eval()
         next(iter(loader))
         before = {name: x.numpy() for name, x in model.state_dict().items()}
-        random_state, place = now.generator.get_state(), loader.state_dict()
+        random_state, place = now.generator.stands(), loader.state_dict()
         find_learning_rate(model, F.mse_loss, optimizer, loader, steps=8)
-        assert now.generator.get_state() == random_state
+        assert now.generator.stands() == random_state
     assert loader.state_dict() == place
     assert not model.training
     assert optimizer.param_groups[0]["lr"] == 0.3
