@@ -157,7 +157,8 @@ def traits_of(handle: Any) -> DeviceTraits:
         kind=device_kind(handle),
         compute_units=handle.max_compute_units,
         simd_width=_lanes(handle),
-        max_group_size=handle.max_work_group_size,
+        # Groups add up in trees, which halve them: of 12, 192 or 768 items that is 8, 128 or 512.
+        max_group_size=1 << (handle.max_work_group_size.bit_length() - 1),
         local_memory_bytes=handle.local_mem_size,
         dedicated_local_memory=handle.local_mem_type == cl.device_local_mem_type.LOCAL,
         global_memory_bytes=handle.global_mem_size,

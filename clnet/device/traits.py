@@ -32,7 +32,7 @@ class DeviceTraits:
         kind: the OpenCL device type, for showing; kernels look at the capabilities below.
         compute_units: cores or multiprocessors that run work-groups at the same time.
         simd_width: float32 lanes of the widest vector one work-item should use (1 on most GPUs).
-        max_group_size: work-items a group may have.
+        max_group_size: work-items a group may have, rounded down to a power of two.
         local_memory_bytes: local memory of a work-group.
         dedicated_local_memory: local memory is its own fast memory, as on GPUs, and work-items
             of a group run together; otherwise one work-item per group with vectors is faster.

@@ -109,6 +109,21 @@ def test_without_a_gpu_the_first_device_is_the_default(platforms):
     assert select(None, found).selector == "pocl:0"
 
 
+@pytest.mark.parametrize(("reported", "items"), [(12, 8), (64, 64), (768, 512), (1024, 1024)])
+def test_groups_have_a_power_of_two_of_items(reported, items):
+    """What adds up in trees halves them."""
+    numbers = dict.fromkeys(
+        (
+            "max_compute_units native_vector_width_float preferred_vector_width_float"
+            " local_mem_size global_mem_size max_mem_alloc_size mem_base_addr_align"
+            " host_unified_memory double_fp_config local_mem_type"
+        ).split(),
+        1,
+    )
+    gpu = handle("GPU", cl.device_type.GPU, extensions="", max_work_group_size=reported, **numbers)
+    assert discovery.traits_of(gpu).max_group_size == items
+
+
 def test_an_absent_device_is_told_with_those_there_are(platforms):
     found = platforms(
         Platform("Portable Computing Language", handle(" cpu A ")),
