@@ -51,6 +51,7 @@ class DeviceTraits:
             of what uses them; ``""``: there are none.
         warpgroup_units: 128 items multiply at once, from boxes that a copy engine brings in
             (:mod:`.warpgroups`); found out by trying.
+        item_registers: registers of 32 bits that a compiler gives a work-item at most.
     """
 
     kind: DeviceKind
@@ -69,6 +70,7 @@ class DeviceTraits:
     large_local_memory_bytes: int = 0
     matrix_units: str = ""
     warpgroup_units: bool = False
+    item_registers: int = 256
 
     def __hash__(self) -> int:
         return self._hash

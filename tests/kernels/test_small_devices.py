@@ -68,3 +68,20 @@ def test_groups_are_no_larger_than_the_device_has_them(launches, items):
     target = replace(target, traits=replace(target.traits, max_group_size=items, compute_units=60))
     sizes = {launch.kernel.name: prod(launch.local_size or ()) for launch in launches(target)}
     assert max(sizes.values()) <= items, sizes
+
+
+@pytest.mark.parametrize(("registers", "sums"), [(256, 64), (128, 32)])
+def test_items_have_the_sums_that_registers_hold(registers, sums):
+    """An item of eight times eight sums spills 3.8 KB of 4 on Intel's GPUs."""
+    target = gpu_shaped(device())
+    traits = replace(target.traits, item_registers=registers, local_memory_bytes=65536)
+    target = replace(target, traits=replace(traits, compute_units=60))
+    g = ConvGeometry(64, 64, 32, 32, 64, 3, 3, 32, 32, 1, 1, 1, 1)
+    x, w = array(64, 64, 32, 32), array(64, 64, 3, 3)
+    launches = [
+        *gemm(target, array(4096, 4096), array(4096, 4096), array(4096, 4096)),
+        *conv_forward(target, x, x, w, g, algorithm=Algorithm.IMPLICIT),
+        *conv_weight_grad(target, w, x, x, g, algorithm=Algorithm.IMPLICIT),
+    ]
+    tiles = [dict(launch.kernel.params).get("tile") for launch in launches]
+    assert max(tile.item_m * tile.item_n for tile in tiles if tile) == sums

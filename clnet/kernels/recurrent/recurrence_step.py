@@ -26,9 +26,9 @@ _ROWS, _COLUMNS = (8, 16, 32, 64), (8, 16, 32)
 # AMD's have not the registers.
 _DOWN, _ACROSS, _ACROSS_ALONE, _CHUNKS = 8, 2, 4, (64, 32)
 _MOST_AHEAD, _COMING_REGISTERS = 2, 64
-# Registers for them, the sums and what an item keeps of its results that clang for AMD's GPUs has
-# beside all else.
-_SPARE_REGISTERS = 150
+# Registers that clang for AMD's GPUs takes beside them, the sums and what an item keeps of its
+# results.
+_OTHER_REGISTERS = 106
 _SLICES, _ITEMS = (16, 8, 4, 2), 256
 # What a unit multiplies and reads from the caches at a time, in elements.
 _MULTIPLIES, _READS = 128, 6
@@ -91,8 +91,8 @@ class Share(NamedTuple):
         if share is None or traits.large_local_memory_bytes:  # what is fastest was measured
             return share
         waiting = ceil_div(share.rows * share.columns, share.group) * kept
-        spare = _SPARE_REGISTERS - share.down * share.across * runs - waiting
-        return share._replace(coming=min(spare, share.coming))
+        spare = traits.item_registers - _OTHER_REGISTERS - share.down * share.across * runs
+        return share._replace(coming=min(spare - waiting, share.coming))
 
     @classmethod
     def _fitting(cls, traits: DeviceTraits, runs: int) -> Iterator[Share]:

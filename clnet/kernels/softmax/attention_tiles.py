@@ -102,8 +102,9 @@ _GROUPS_OF_A_UNIT = 2
 _MOST_SUMS = 128
 # What clang for AMD's GPUs takes, as fitted to its reports of tilings (docs/notes/attention.md):
 # registers for each four on its way, for the others' elements and the own rows that a step of a
-# product reads, where a key counts for some rows, and for all else; and of how many it spills none.
-_OF_A_FOUR, _OF_A_SUM, _OF_A_ROW, _OF_CAUSAL, _ELSE, _MOST_REGISTERS = 16, 2, 5, 14, 40, 250
+# product reads, where a key counts for some rows, and for all else; how many are left where none is
+# spilled.
+_OF_A_FOUR, _OF_A_SUM, _OF_A_ROW, _OF_CAUSAL, _ELSE, _LEFT = 16, 2, 5, 14, 40, 6
 # How many times as long tiles of half as many others take, on an H200.
 _HALF_TILE = 1.1
 # What storing and reading a score's gradient costs, and what a further product costs beside its
@@ -295,6 +296,7 @@ def tiling(
             fitting,
             [by for by in thin if fits(by)],
             lambda by: _registers(kernel, by, head, value_head, q.dtype.itemsize, causal=causal),
+            traits.item_registers - _LEFT,
         )
     first, one, other = fitting[0], *((v, q) if kernel is GRAD_KV else (q, v))
     groups = one.shape[0] * one.shape[1] * ceil_div(one.shape[2], first.own)
@@ -310,7 +312,10 @@ def tiling(
 
 
 def _lean(
-    tilings: Sequence[Tiling], thin: Sequence[Tiling], registers: Callable[[Tiling], int]
+    tilings: Sequence[Tiling],
+    thin: Sequence[Tiling],
+    registers: Callable[[Tiling], int],
+    most: int,
 ) -> list[Tiling]:
     """Those whose items have registers enough, or the one that lacks the fewest.
 
@@ -319,11 +324,12 @@ def _lean(
         thin: those that bring in shorter parts, for whose fours an item needs fewer registers, and
             fit: instead of one that is no other way enough, and of all where none is.
         registers: of an item.
+        most: that it may have.
     """
     shorter = {by[:4]: by for by in thin}
-    each = [by if registers(by) <= _MOST_REGISTERS else shorter.get(by[:4], by) for by in tilings]
+    each = [by if registers(by) <= most else shorter.get(by[:4], by) for by in tilings]
     for some in (each, thin):
-        if enough := [by for by in some if registers(by) <= _MOST_REGISTERS]:
+        if enough := [by for by in some if registers(by) <= most]:
             return enough
     return sorted((*tilings, *thin), key=registers)[:1]
 
