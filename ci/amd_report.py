@@ -211,11 +211,16 @@ FAMILIES = {
 }
 
 
-def chosen(families: Iterable[str]) -> dict[str, Launch]:
-    """One launch of every kernel that a GPU of either size would run."""
+def chosen(
+    families: Iterable[str],
+    *,
+    sizes: Iterable[int] = tuple(LOCAL.values()),
+    item_registers: int = 256,
+) -> dict[str, Launch]:
+    """One launch of every kernel that a GPU with local memory of one of the sizes would run."""
     found: dict[str, Launch] = {}
     opened = device()
-    for local_bytes in LOCAL.values():
+    for local_bytes in sizes:
         traits = replace(
             opened.traits,
             compute_units=60,
@@ -225,6 +230,7 @@ def chosen(families: Iterable[str]) -> dict[str, Launch]:
             dedicated_local_memory=True,
             asynchronous_copies=False,
             large_local_memory_bytes=0,
+            item_registers=item_registers,
         )
         target = Target(traits, 2**29)
         for family in families:
