@@ -1,11 +1,12 @@
-"""Compiles the kernels that an AMD GPU would run, for GPUs that are not there; reports registers.
+"""Compiles the kernels that an AMD GPU would run, for GPUs that are not there: registers, waves.
 
     python ci/amd_report.py [--targets gfx906 gfx1030] [--only gemm] [--jobs 2]
 
 Kernels are chosen by the traits of such a GPU (256 items a group, 64 or 32 KiB of local memory),
 for products, convolutions, attention, recurrent layers and what surrounds them in training; each is
-compiled by clang with libclc (Debian: clang-19, libclc-19). Exit code 1 if one does not compile,
-breaks a limit or spills.
+compiled by clang with libclc (Debian: clang-19, libclc-19). Behind the registers of an item stand
+those spilled, and how many waves of such kernels a SIMD unit has room for, by registers and local
+memory. Exit code 1 if one does not compile, breaks a limit or spills.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from math import prod
 from typing import NamedTuple
 
 from clnet.array import Array
@@ -32,6 +34,14 @@ from clnet.ops.rnn import Cell
 from clnet.values.dtypes import float32
 
 TARGETS = ("gfx803", "gfx906", "gfx1030", "gfx1100")
+# Of a SIMD unit: registers of a lane, how many are given at a time, the most waves; a wave's items,
+# and local memory for four of them.
+UNITS = {
+    "gfx8": (256, 4, 10, 64, 65536),
+    "gfx9": (256, 4, 10, 64, 65536),
+    "gfx10": (1024, 8, 16, 32, 131072),
+    "gfx11": (1536, 24, 16, 32, 131072),
+}
 CLANG = "clang-19"
 LIBRARY = "/usr/lib/clc/amdgcn--amdhsa.bc"
 GROUP, LOCAL = 256, {"64 KiB": 65536, "32 KiB": 32768}
@@ -94,14 +104,29 @@ class Compiled(NamedTuple):
     Attributes:
         kernel: template, def and parameters.
         target: the GPU.
+        items: of a group.
         numbers: registers, spills and local memory, by the names of ``FIELDS``; None if refused.
         problem: what is wrong, or None.
     """
 
     kernel: str
     target: str
+    items: int
     numbers: dict[str, int] | None
     problem: str | None
+
+    @property
+    def waves(self) -> int | None:
+        """Waves that a SIMD unit has room for; None where that is not known."""
+        units = UNITS.get(self.target[:-2])
+        if self.numbers is None or units is None:
+            return None
+        registers, at_once, most, lanes, local = units
+        taken = -(-max(self.numbers["vgpr_count"], 1) // at_once) * at_once
+        waves = min(registers // taken, most)
+        if used := self.numbers["group_segment_fixed_size"]:
+            waves = min(waves, max(local // used * -(-self.items // lanes) // 4, 1))
+        return waves
 
 
 def abstract(*shape: int) -> Array:
@@ -186,11 +211,16 @@ FAMILIES = {
 }
 
 
-def chosen(families: Iterable[str]) -> dict[str, Launch]:
-    """One launch of every kernel that a GPU of either size would run."""
+def chosen(
+    families: Iterable[str],
+    *,
+    sizes: Iterable[int] = tuple(LOCAL.values()),
+    item_registers: int = 256,
+) -> dict[str, Launch]:
+    """One launch of every kernel that a GPU with local memory of one of the sizes would run."""
     found: dict[str, Launch] = {}
     opened = device()
-    for local_bytes in LOCAL.values():
+    for local_bytes in sizes:
         traits = replace(
             opened.traits,
             compute_units=60,
@@ -200,6 +230,7 @@ def chosen(families: Iterable[str]) -> dict[str, Launch]:
             dedicated_local_memory=True,
             asynchronous_copies=False,
             large_local_memory_bytes=0,
+            item_registers=item_registers,
         )
         target = Target(traits, 2**29)
         for family in families:
@@ -218,15 +249,13 @@ def compiled(launch: Launch, target: str) -> Compiled:
         capture_output=True,
         text=True,
     )
+    items = prod(launch.local_size or (1,))
     if done.returncode:
-        return Compiled(launch.kernel.origin, target, None, done.stderr.strip()[:400])
+        return Compiled(launch.kernel.origin, target, items, None, done.stderr.strip()[:400])
     numbers = {
         field: int(match[1]) if (match := re.search(rf"\.{field}:\s+(\d+)", done.stdout)) else 0
         for field in FIELDS
     }
-    items = 1
-    for size in launch.local_size:
-        items *= size
     problem = None
     if items > GROUP:
         problem = f"{items} items a group"
@@ -234,15 +263,16 @@ def compiled(launch: Launch, target: str) -> Compiled:
         problem = f"{numbers['group_segment_fixed_size']} bytes of local memory"
     elif numbers["vgpr_spill_count"]:
         problem = f"spills {numbers['vgpr_spill_count']} registers"
-    return Compiled(launch.kernel.origin, target, numbers, problem)
+    return Compiled(launch.kernel.origin, target, items, numbers, problem)
 
 
 def registers(result: Compiled) -> str:
-    """Vector registers, and those spilled."""
+    """Vector registers, those spilled, and waves."""
     if result.numbers is None:
         return "-"
-    spilled = result.numbers["vgpr_spill_count"]
-    return f"{result.numbers['vgpr_count']}" + (f"+{spilled}" if spilled else "")
+    spilled, waves = result.numbers["vgpr_spill_count"], result.waves
+    taken = f"{result.numbers['vgpr_count']}" + (f"+{spilled}" if spilled else "")
+    return taken + ("" if waves is None else f"/{waves}")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -254,7 +284,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = parser.parse_args(argv)
     launches = chosen(options.only)
     bad = 0
-    print("vector registers (+ spilled) on", *options.targets, "| local bytes | kernel")
+    print("vector registers (+ spilled) / waves on", *options.targets, "| local bytes | kernel")
     with ThreadPoolExecutor(options.jobs) as pool:
         for origin, launch in launches.items():
             results = list(pool.map(lambda t, x=launch: compiled(x, t), options.targets))

@@ -24,6 +24,8 @@ _LANES = {
     "arrowlake lunarlake sierraforest bdver1 bdver2 bdver3 bdver4 btver2 znver1 znver2 znver3",
 }
 _LANES_OF = {name: lanes for lanes, names in _LANES.items() for name in names.split()}
+# Registers of an item: Intel's GPUs have 4 KiB for eight items that run as one.
+_REGISTERS, _REGISTERS_OF_EIGHT, _OF_EIGHT = 256, 128, "cl_intel_required_subgroup_size"
 _KINDS = {
     cl.device_type.CPU: DeviceKind.CPU,
     cl.device_type.GPU: DeviceKind.GPU,
@@ -153,11 +155,13 @@ def select(
 def traits_of(handle: Any) -> DeviceTraits:
     """The numbers and capabilities of a ``pyopencl.Device``."""
     extensions = set(handle.extensions.split())
+    gpu = device_kind(handle) is DeviceKind.GPU
     return DeviceTraits(
         kind=device_kind(handle),
         compute_units=handle.max_compute_units,
         simd_width=_lanes(handle),
-        max_group_size=handle.max_work_group_size,
+        # Groups add up in trees, which halve them: of 12, 192 or 768 items that is 8, 128 or 512.
+        max_group_size=1 << (handle.max_work_group_size.bit_length() - 1),
         local_memory_bytes=handle.local_mem_size,
         dedicated_local_memory=handle.local_mem_type == cl.device_local_mem_type.LOCAL,
         global_memory_bytes=handle.global_mem_size,
@@ -166,6 +170,7 @@ def traits_of(handle: Any) -> DeviceTraits:
         unified_memory=bool(handle.host_unified_memory) or device_kind(handle) is DeviceKind.CPU,
         float16="cl_khr_fp16" in extensions,
         float64="cl_khr_fp64" in extensions or bool(handle.double_fp_config),
+        item_registers=_REGISTERS_OF_EIGHT if gpu and _OF_EIGHT in extensions else _REGISTERS,
     )
 
 

@@ -32,7 +32,7 @@ class DeviceTraits:
         kind: the OpenCL device type, for showing; kernels look at the capabilities below.
         compute_units: cores or multiprocessors that run work-groups at the same time.
         simd_width: float32 lanes of the widest vector one work-item should use (1 on most GPUs).
-        max_group_size: work-items a group may have.
+        max_group_size: work-items a group may have, rounded down to a power of two.
         local_memory_bytes: local memory of a work-group.
         dedicated_local_memory: local memory is its own fast memory, as on GPUs, and work-items
             of a group run together; otherwise one work-item per group with vectors is faster.
@@ -51,6 +51,7 @@ class DeviceTraits:
             of what uses them; ``""``: there are none.
         warpgroup_units: 128 items multiply at once, from boxes that a copy engine brings in
             (:mod:`.warpgroups`); found out by trying.
+        item_registers: registers of 32 bits that a compiler gives a work-item at most.
     """
 
     kind: DeviceKind
@@ -69,6 +70,7 @@ class DeviceTraits:
     large_local_memory_bytes: int = 0
     matrix_units: str = ""
     warpgroup_units: bool = False
+    item_registers: int = 256
 
     def __hash__(self) -> int:
         return self._hash

@@ -148,11 +148,15 @@ class Tile(NamedTuple):
         return self.copy != "registers"
 
     @property
+    def registers(self) -> int:
+        """Those of an item of 32 bits: its sums, what it multiplies, and all else."""
+        fragments = (1 + self.ahead) * (self.item_m + self.item_n)
+        return self.item_m * self.item_n + fragments + _OTHER_REGISTERS
+
+    @property
     def resident(self) -> int:
         """Groups that a unit of 65,536 registers works on at a time, as far as these decide."""
-        fragments = (1 + self.ahead) * (self.item_m + self.item_n)
-        registers = self.item_m * self.item_n + fragments + _OTHER_REGISTERS
-        return max(_REGISTERS // (min(registers, _MOST_REGISTERS) * self.items), 1)
+        return max(_REGISTERS // (min(self.registers, _MOST_REGISTERS) * self.items), 1)
 
     @property
     def regular(self) -> bool:
@@ -200,6 +204,7 @@ class Tile(NamedTuple):
         """
         return (
             self.items <= traits.max_group_size
+            and self.registers <= traits.item_registers
             and self.local_bytes(item_bytes) <= traits.static_local_bytes
             and (self.copy != "async" or (traits.asynchronous_copies and item_bytes == 4))
         )

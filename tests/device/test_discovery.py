@@ -109,6 +109,28 @@ def test_without_a_gpu_the_first_device_is_the_default(platforms):
     assert select(None, found).selector == "pocl:0"
 
 
+def gpu(**changes):
+    """A GPU that reports little."""
+    names = """max_compute_units native_vector_width_float preferred_vector_width_float
+        local_mem_size global_mem_size max_mem_alloc_size mem_base_addr_align host_unified_memory
+        double_fp_config local_mem_type max_work_group_size""".split()
+    return handle(
+        "GPU", cl.device_type.GPU, **{**dict.fromkeys(names, 1), "extensions": "", **changes}
+    )
+
+
+@pytest.mark.parametrize(("reported", "items"), [(12, 8), (64, 64), (768, 512), (1024, 1024)])
+def test_groups_have_a_power_of_two_of_items(reported, items):
+    """What adds up in trees halves them."""
+    assert discovery.traits_of(gpu(max_work_group_size=reported)).max_group_size == items
+
+
+def test_items_of_intels_gpus_have_half_the_registers():
+    intels = gpu(extensions="cl_khr_fp16 cl_intel_required_subgroup_size")
+    assert discovery.traits_of(intels).item_registers == 128
+    assert discovery.traits_of(gpu()).item_registers == 256
+
+
 def test_an_absent_device_is_told_with_those_there_are(platforms):
     found = platforms(
         Platform("Portable Computing Language", handle(" cpu A ")),

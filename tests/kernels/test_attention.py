@@ -22,6 +22,7 @@ from clnet.kernels.softmax import (
 )
 from clnet.kernels.softmax.attention import attention, attention_grad
 from clnet.kernels.softmax.attention_tiles import Tiling
+from clnet.values.dtypes import float32
 from tests.kernels.launching import (
     compiled_rightly,
     cpu_shaped,
@@ -315,14 +316,34 @@ def test_every_tiling_keeps_the_laws_and_devices_with_little_have_one() -> None:
             found = attention_tiles.tiling(target, kernel, q, q)
             assert (found is None) == (size > 128)
             assert all(t.tile % (4 * t.columns) == 0 and t.item % 4 == 0 for t in tilings)
-            large = replace(target.traits, local_memory_bytes=232_000, max_group_size=1024)
+            large = replace(target.traits, large_local_memory_bytes=232_000, max_group_size=1024)
             assert attention_tiles.tiling(replace(target, traits=large), kernel, q, q) == tilings[0]
+
+
+def test_items_hold_what_registers_there_are_for() -> None:
+    """Where nothing was measured, tilings whose items would spill take shorter parts, or others."""
+    traits = replace(gpu_shaped(device()).traits, max_group_size=256, large_local_memory_bytes=0)
+    chosen = {
+        (attention_tiles.FORWARD, 2**16, 64, False): Tiling(8, 16, 8, 32),
+        (attention_tiles.FORWARD, 2**16, 64, True): Tiling(8, 16, 8, 32, 16),
+        (attention_tiles.GRAD_Q, 2**16, 256, False): Tiling(4, 4, 16, 64, 16),
+        (attention_tiles.GRAD_KV, 2**15, 80, True): Tiling(4, 8, 8, 32, 16),
+        (attention_tiles.GRAD_KV, 2**15, 128, True): Tiling(4, 4, 16, 64, 16),
+    }
+    for (kernel, nbytes, head, causal), by in chosen.items():
+        target = Target(replace(traits, local_memory_bytes=nbytes), 2**29)
+        q = Array.abstract((50, 20, 640, head), float32, device())
+        assert attention_tiles.tiling(target, kernel, q, q, causal=causal) == by
+    measured = Target(replace(traits, large_local_memory_bytes=2**16), 2**29)
+    q = Array.abstract((50, 20, 640, 64), float32, device())
+    found = attention_tiles.tiling(measured, attention_tiles.FORWARD, q, q, causal=True)
+    assert found == Tiling(8, 16, 8, 32)
 
 
 def test_tiles_are_smaller_where_the_last_would_be_idle() -> None:
     """Of 197 keys, 224 are gone through in tiles of 32, 256 in tiles of 64."""
     target = gpu_shaped(device())
-    target = replace(target, traits=replace(target.traits, local_memory_bytes=232_000))
+    target = replace(target, traits=replace(target.traits, large_local_memory_bytes=232_000))
     one = on_device(np.zeros(1, np.float32))
     for keys, tile in ((197, 32), (256, 64), (1024, 64), (1000, 64)):
         x = one.view((64, 12, keys, 64), (0, 0, 0, 0), 0)

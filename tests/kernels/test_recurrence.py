@@ -153,6 +153,15 @@ def test_which_shares_of_a_product_groups_make():
     assert Share.of(little, 1, 128, 512, terms=512, runs=3) is None
 
 
+def test_tiles_on_their_way_take_registers_that_nothing_else_wants():
+    traits = replace(gpu_shaped(device()).traits, compute_units=60, max_group_size=256)
+    for kept, large, ahead in ((0, 0, 2), (9, 0, 2), (12, 0, 1), (12, 2**16, 2)):
+        given = replace(traits, local_memory_bytes=2**16, large_local_memory_bytes=large)
+        share = Share.of(given, 1, 64, 1024, terms=4096, runs=1, kept=kept)
+        assert share is not None
+        assert share.ahead == ahead
+
+
 def test_where_all_steps_go_together():
     target = gpu_shaped(device())
     x, *states, weight = drawn(Cell.LSTM, (), bias=False)

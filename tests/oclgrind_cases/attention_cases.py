@@ -160,7 +160,8 @@ def attentions_with_little_local_memory(target: Target) -> None:
 def attentions_in_tiles(target: Target) -> None:
     """Tiles so small that the sizes take several, and rows that are no whole fours, in parts."""
     small = {kernel: {8: (Tiling(4, 2, 4, 16),)} for kernel in tiles_module.TILINGS}
-    with constants(tiles_module, TILINGS=small, PART=4):
+    parts = {kernel: {8: (Tiling(4, 2, 4, 16, 4),)} for kernel in tiles_module.TILINGS}
+    with constants(tiles_module, TILINGS=parts):
         check(target, 11, 21, np.float32, causal=False, kind=None)
         check(target, *SIZES[0], np.float32, causal=True, kind="keep")
         check(target, *SIZES[1], np.float64, causal=True, kind="add")

@@ -263,7 +263,7 @@ def weight_grad(
                 bytes=((image_x + image_gy) * images + gw.size) * item,
             )
         )
-    return launches if slices == 1 else [*launches, add_slices(gw, parts, shared=False)]
+    return launches if slices == 1 else [*launches, add_slices(target, gw, parts, shared=False)]
 
 
 def fits(target: Target, geometry: ConvGeometry, direction: Direction, itemsize: int) -> bool:

@@ -143,7 +143,7 @@ def _launches(
     parts = Array.scratch(memory, (cut.slices, *out.shape), out.dtype)
     first = parts.view(out.shape, out.strides)
     multiply = _multiply(cut, roles, (first, filters, source), g, NO_EPILOGUE, out_slice=out.size)
-    last = add_slices(out, parts, plane=roles.height * roles.width, epilogue=epilogue)
+    last = add_slices(target, out, parts, plane=roles.height * roles.width, epilogue=epilogue)
     return [*launches, multiply, last]
 
 

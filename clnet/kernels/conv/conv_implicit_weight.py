@@ -67,9 +67,9 @@ def weight_grad(target: Target, gw: Array, gy: Array, x: Array, g: ConvGeometry)
     first = parts.view(gw.shape, gw.strides)
     if merged:
         multiply = _multiply(choice, first, gy, x, g, gw.size, (g.icg * g.taps, g.taps, 1))
-        return [multiply, add_slices(gw, parts)]
+        return [multiply, add_slices(target, gw, parts)]
     multiply = _multiply(choice, first, gy, x, g, gw.size, (g.icg, 1, g.oc * g.icg))
-    return [multiply, add_slices(gw, parts, taps=g.taps)]
+    return [multiply, add_slices(target, gw, parts, taps=g.taps)]
 
 
 def _work(target: Target, g: ConvGeometry, item_bytes: int) -> Work:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...array import Array
-from ...device import Launch
+from ...device import Launch, Target
 from ...values.shapes import ceil_div, round_up
 from ..epilogue import NO_EPILOGUE, Epilogue
 from ..kernel import Constraint, Kernel, by_name, joined
@@ -49,6 +49,7 @@ def pack(packed: Array, filters: Array, *, groups: int, transposed: bool) -> Lau
 
 
 def add_slices(
+    target: Target,
     out: Array,
     parts: Array,
     *,
@@ -60,6 +61,7 @@ def add_slices(
     """The launch that adds slices.
 
     Args:
+        target: whose limits hold.
         out: dense.
         parts: ``(slices, ...)``, dense; a slice holds ``out``'s elements, taps first.
         taps: the last axis of ``out`` that comes first in ``parts``; 1 if the orders are the same.
@@ -72,7 +74,8 @@ def add_slices(
     """
     slices, bias = parts.shape[0], epilogue.bias
     lanes = _SHARED_LANES if shared and slices > _SHARED_LANES else 1
-    group_size = _SHARED_GROUP_SIZE if lanes > 1 else _GROUP_SIZE
+    wanted = _SHARED_GROUP_SIZE if lanes > 1 else _GROUP_SIZE
+    group_size = min(wanted, target.traits.max_group_size)
     features = 1 if bias is None else bias.size
     return SUM.launch(
         joined(

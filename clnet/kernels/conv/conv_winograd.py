@@ -87,17 +87,16 @@ def weight_grad(target: Target, gw: Array, gy: Array, x: Array, g: ConvGeometry)
         x_part, gy_part = (_part(array, start, images) for array in (x, gy))
         of_x, of_gy = (_first(array, x_part, grid) for array in (pixels, grads))
         launches += [
-            _spread(of_x, x_part, matrices.pixels, grid, (g.ph, g.pw)),
-            _spread(of_gy, gy_part, matrices.gradients, grid, (0, 0)),
+            _spread(target, of_x, x_part, matrices.pixels, grid, (g.ph, g.pw)),
+            _spread(target, of_gy, gy_part, matrices.gradients, grid, (0, 0)),
             *gemm(target, sums, of_gy, _flip(of_x), beta=float(start > 0)),
         ]
-    params = _params(gw, matrices.weights)
-    total = g.oc * g.ic
+    total, group = g.oc * g.ic, _group(target)
     last = GRADIENT.launch(
-        params,
+        _params(gw, matrices.weights, group),
         {"out": gw, "sums": sums, "total": total},
-        global_size=(round_up(total, _GROUP_SIZE),),
-        local_size=(_GROUP_SIZE,),
+        global_size=(round_up(total, group),),
+        local_size=(group,),
         flops=matrices.numbers * gw.size,
         bytes=sums.nbytes + gw.nbytes,
     )
@@ -126,12 +125,13 @@ def _convolve(
     filters = Array.scratch(memory, (matrices.numbers, channels, rows), x.dtype)
     pixels = Array.scratch(memory, (matrices.numbers, channels, tiles), x.dtype)
     sums = Array.scratch(memory, (matrices.numbers, rows, tiles), x.dtype)
+    group = _group(target)
     launches = [
         FILTER.launch(
-            joined(_params(x, matrices.filters), by_name("turned", turned)),
+            joined(_params(x, matrices.filters, group), by_name("turned", turned)),
             {"out": filters, "filters": weight, "rows": rows, "channels": channels},
-            global_size=(round_up(rows * channels, _GROUP_SIZE),),
-            local_size=(_GROUP_SIZE,),
+            global_size=(round_up(rows * channels, group),),
+            local_size=(group,),
             flops=matrices.numbers * weight.size,
             bytes=filters.nbytes + weight.nbytes,
         )
@@ -140,27 +140,33 @@ def _convolve(
         part, results = (_part(array, start, images) for array in (x, out))
         of_part, of_results = (_first(array, part, grid) for array in (pixels, sums))
         launches += [
-            _spread(of_part, part, matrices.pixels, grid, pads),
+            _spread(target, of_part, part, matrices.pixels, grid, pads),
             *gemm(target, of_results, _flip(filters), of_part),
-            _gather(results, of_results, matrices.results, grid, epilogue),
+            _gather(target, results, of_results, matrices.results, grid, epilogue),
         ]
     return launches
 
 
 def _gather(
-    out: Array, sums: Array, matrix: Transform, grid: tuple[int, int], epilogue: Epilogue
+    target: Target,
+    out: Array,
+    sums: Array,
+    matrix: Transform,
+    grid: tuple[int, int],
+    epilogue: Epilogue,
 ) -> Launch:
     """The pixels of the results' tiles, in their places."""
+    group = _group(target)
     n, rows, h, w = out.shape
     vector = w % _TILE == 0 and out.offset % _TILE == 0
     return GATHER.launch(
-        joined(_params(out, matrix), by_name("vector", vector), epilogue.params),
+        joined(_params(out, matrix, group), by_name("vector", vector), epilogue.params),
         joined(
             by_name("out sums bias", out, sums, epilogue.bias),
             by_name("n rows h w tiles_h tiles_w", n, rows, h, w, *grid),
         ),
-        global_size=(round_up(n * grid[0] * grid[1], _GROUP_SIZE), rows),
-        local_size=(_GROUP_SIZE, 1),
+        global_size=(round_up(n * grid[0] * grid[1], group), rows),
+        local_size=(group, 1),
         flops=16 * sums.size,
         bytes=sums.nbytes + out.nbytes,
     )
@@ -181,6 +187,7 @@ def _first(numbers: Array, part: Array, grid: tuple[int, int]) -> Array:
 
 
 def _spread(
+    target: Target,
     numbers: Array,
     x: Array,
     matrix: Transform,
@@ -188,21 +195,26 @@ def _spread(
     pads: tuple[int, int],
 ) -> Launch:
     n, channels, h, w = x.shape
+    group = _group(target)
     return SPREAD.launch(
-        _params(x, matrix),
+        _params(x, matrix, group),
         joined(
             by_name("out x n channels h w", numbers, x, n, channels, h, w),
             by_name("tiles_h tiles_w ph pw", *grid, *pads),
         ),
-        global_size=(round_up(n * grid[0] * grid[1], _GROUP_SIZE), channels),
-        local_size=(_GROUP_SIZE, 1),
+        global_size=(round_up(n * grid[0] * grid[1], group), channels),
+        local_size=(group, 1),
         flops=16 * numbers.size,
         bytes=numbers.nbytes + x.nbytes,
     )
 
 
-def _params(array: Array, matrix: Transform) -> Named:
-    return by_name("ctype matrix group_size", array.dtype.ctype, matrix, _GROUP_SIZE)
+def _group(target: Target) -> int:
+    return min(_GROUP_SIZE, target.traits.max_group_size)
+
+
+def _params(array: Array, matrix: Transform, group: int) -> Named:
+    return by_name("ctype matrix group_size", array.dtype.ctype, matrix, group)
 
 
 def _flip(array: Array) -> Array:

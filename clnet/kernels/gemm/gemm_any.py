@@ -92,6 +92,7 @@ def _dense_width(traits: DeviceTraits, problem: Problem) -> int:
 def _sum_dense(traits: DeviceTraits, width: int, problem: Problem, partial: Array) -> Launch:
     dtype = problem.out.dtype
     group = SCALAR_GROUP if traits.simd_width == 1 else DENSE_GROUP
+    group = min(group, traits.max_group_size)
     params = joined(
         by_name("ctype width group", dtype.ctype, width, group),
         problem.epilogue.product_params,

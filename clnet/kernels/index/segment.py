@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...array import Array
-from ...device import Launch, Scratch, Target
+from ...device import DeviceTraits, Launch, Scratch, Target
 from ...values.dtypes import float64, int32
 from ...values.shapes import round_up
 from ..grid import flat_type, in_groups, items, lanes_of
@@ -54,7 +54,7 @@ def segment_sum(target: Target, memory: Scratch, y: Array, x: Array, runs: Sorte
     real = "double" if y.dtype.compute == "float64" else y.dtype.ctype
     params: dict[str, Any] = {"ctype": y.dtype.ctype, "real": real, "flat": _flat(y, x)}
     if in_groups(traits) and n >= _LONG_RUN * rows and n > _PIECE:
-        return [*launches, *_by_pieces(memory, params, y, x, starts, runs)]
+        return [*launches, *_by_pieces(traits, memory, params, y, x, starts, runs)]
     if not in_groups(traits) and inner >= traits.simd_width:
         lanes = lanes_of(target, 4)
         kernel = _SUM_ROWS
@@ -62,9 +62,12 @@ def segment_sum(target: Target, memory: Scratch, y: Array, x: Array, runs: Sorte
         sizes: dict[str, Any] = {"global_size": (rows, outer)}
     elif in_groups(traits) and inner >= _TREE_LANES // 2 and n >= rows:
         kernel = _SUM_TREE
-        params |= {"lanes": _TREE_LANES, "slices": _TREE_SLICES}
-        count = (round_up(inner, _TREE_LANES), rows * _TREE_SLICES, outer)
-        sizes = {"global_size": count, "local_size": (_TREE_LANES, _TREE_SLICES, 1)}
+        group = _tree_items(traits)
+        lanes = min(_TREE_LANES, group)
+        slices = group // lanes
+        params |= {"lanes": lanes, "slices": slices}
+        count = (round_up(inner, lanes), rows * slices, outer)
+        sizes = {"global_size": count, "local_size": (lanes, slices, 1)}
     else:
         kernel = _SUM_ELEMENTS
         sizes = items(target, y.size)
@@ -81,13 +84,24 @@ def segment_sum(target: Target, memory: Scratch, y: Array, x: Array, runs: Sorte
     return launches
 
 
+def _tree_items(traits: DeviceTraits) -> int:
+    """Work-items of a group that adds runs up as a tree."""
+    return min(_TREE_LANES * _TREE_SLICES, traits.max_group_size)
+
+
 def _by_pieces(
-    memory: Scratch, params: dict[str, Any], y: Array, x: Array, starts: Array, runs: Sorted
+    traits: DeviceTraits,
+    memory: Scratch,
+    params: dict[str, Any],
+    y: Array,
+    x: Array,
+    starts: Array,
+    runs: Sorted,
 ) -> list[Launch]:
     """Sums of pieces of runs, then of those: as many groups wherever the runs' ends are."""
     outer, rows, inner = y.shape
-    lanes = min(_TREE_LANES, 1 << (inner - 1).bit_length())
-    params |= {"lanes": lanes, "slices": _TREE_LANES * _TREE_SLICES // lanes, "piece": _PIECE}
+    lanes = min(_TREE_LANES, _tree_items(traits), 1 << (inner - 1).bit_length())
+    params |= {"lanes": lanes, "slices": _tree_items(traits) // lanes, "piece": _PIECE}
     ids = runs.keys.size // _PIECE + rows
     summed = float64 if params["real"] == "double" else y.dtype
     parts = Array.scratch(memory, (outer, ids, inner), summed)

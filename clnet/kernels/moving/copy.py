@@ -252,9 +252,10 @@ def _transposed(
     if in_pairs(target.traits, y, x, even):
         return turned_pairs(y, x, args, ndim, rows, columns, count)
     if in_groups(target.traits):
-        blocks = (ceil_div(columns, _GPU_TILE) * _GPU_TILE, ceil_div(rows, _GPU_TILE) * _GPU_ROWS)
-        params = joined(params, by_name("tile group_rows", _GPU_TILE, _GPU_ROWS))
-        sizes = {"global_size": (*blocks, count), "local_size": (_GPU_TILE, _GPU_ROWS, 1)}
+        down = max(1, min(_GPU_ROWS, target.traits.max_group_size // _GPU_TILE))
+        blocks = (ceil_div(columns, _GPU_TILE) * _GPU_TILE, ceil_div(rows, _GPU_TILE) * down)
+        params = joined(params, by_name("tile group_rows", _GPU_TILE, down))
+        sizes = {"global_size": (*blocks, count), "local_size": (_GPU_TILE, down, 1)}
         return _launch(_TRANSPOSED_LOCAL, params, args, y, x, **sizes)
     item_bytes = y.dtype.itemsize
     tile = min(4 * target.traits.simd_width // item_bytes, _CPU_TILE)

@@ -26,6 +26,9 @@ _ROWS, _COLUMNS = (8, 16, 32, 64), (8, 16, 32)
 # AMD's have not the registers.
 _DOWN, _ACROSS, _ACROSS_ALONE, _CHUNKS = 8, 2, 4, (64, 32)
 _MOST_AHEAD, _COMING_REGISTERS = 2, 64
+# Registers that clang for AMD's GPUs takes beside them, the sums and what an item keeps of its
+# results.
+_OTHER_REGISTERS = 106
 _SLICES, _ITEMS = (16, 8, 4, 2), 256
 # What a unit multiplies and reads from the caches at a time, in elements.
 _MULTIPLIES, _READS = 128, 6
@@ -42,6 +45,7 @@ class Share(NamedTuple):
         down, across: sums of an item, of each part.
         slices: items that share a sum.
         chunk: terms of a tile.
+        coming: registers of an item for tiles on their way.
     """
 
     rows: int
@@ -51,10 +55,19 @@ class Share(NamedTuple):
     across: int
     slices: int
     chunk: int
+    coming: int = _COMING_REGISTERS
 
     @classmethod
     def of(
-        cls, traits: DeviceTraits, layers: int, n: int, size: int, *, terms: int, runs: int
+        cls,
+        traits: DeviceTraits,
+        layers: int,
+        n: int,
+        size: int,
+        *,
+        terms: int,
+        runs: int,
+        kept: int = 0,
     ) -> Share | None:
         """That which takes the least time, by operations and elements read; None if none fits.
 
@@ -65,6 +78,7 @@ class Share(NamedTuple):
             size: columns of each of its parts.
             terms: of a sum.
             runs: parts of the result.
+            kept: numbers that wait in registers for each column of the result to be there.
         """
 
         def cost(share: Share) -> float:
@@ -73,7 +87,12 @@ class Share(NamedTuple):
             once = terms * (rows * wide / _MULTIPLIES + (rows + wide) / _READS)
             return ceil_div(groups, traits.compute_units) * once
 
-        return min(cls._fitting(traits, runs), key=cost, default=None)
+        share = min(cls._fitting(traits, runs), key=cost, default=None)
+        if share is None or traits.large_local_memory_bytes:  # what is fastest was measured
+            return share
+        waiting = ceil_div(share.rows * share.columns, share.group) * kept
+        spare = traits.item_registers - _OTHER_REGISTERS - share.down * share.across * runs
+        return share._replace(coming=min(spare - waiting, share.coming))
 
     @classmethod
     def _fitting(cls, traits: DeviceTraits, runs: int) -> Iterator[Share]:
@@ -101,7 +120,7 @@ class Share(NamedTuple):
         """Tiles that are on their way while one is multiplied: what registers hold beside sums."""
         tiles = (self.rows * self.chunk, self.chunk * self.runs * self.columns)
         fours = sum(ceil_div(elements, _FOUR * self.group) for elements in tiles)
-        return max(1, min(_MOST_AHEAD, _COMING_REGISTERS // (_FOUR * fours)))
+        return max(1, min(_MOST_AHEAD, self.coming // (_FOUR * fours)))
 
     @property
     def room(self) -> int:
@@ -113,7 +132,7 @@ class Share(NamedTuple):
     @property
     def params(self) -> Named:
         """The template's parameters."""
-        own = {name: value for name, value in self._asdict().items() if name != "runs"}
+        own = {n: value for n, value in self._asdict().items() if n not in ("runs", "coming")}
         return joined(own, by_name("ahead group room", self.ahead, self.group, self.room))
 
 
@@ -157,8 +176,9 @@ class Step(NamedTuple):
         traits, (layers, n, size, gates) = target.traits, known
         if layers * n * gates * size**2 > _MOST_PRODUCTS * traits.compute_units:
             return None
-        forward = Share.of(traits, layers, n, size, terms=size, runs=gates)
-        backward = Share.of(traits, layers, n, size, terms=gates * size, runs=1)
+        forward = Share.of(traits, layers, n, size, terms=size, runs=gates, kept=gates + 1)
+        kept = 2 * gates + states + 2
+        backward = Share.of(traits, layers, n, size, terms=gates * size, runs=1, kept=kept)
         if forward is None or backward is None:
             return None
         arrays = [x, weight, *(a for a in others if a is not None)]

@@ -370,7 +370,8 @@ class _Work(NamedTuple):
         dropped, target = self.drop is not None, self.target
         if self.on_units:
             return None
-        return attention_tiles.tiling(target, kernels[1], q, v, dropped=dropped)
+        causal = self.scores.causal
+        return attention_tiles.tiling(target, kernels[1], q, v, causal=causal, dropped=dropped)
 
     def launch(
         self,
@@ -455,7 +456,7 @@ class _Work(NamedTuple):
         written = [args[name] for name in ("y", "gq", "gk", "gv") if name in args]
         _require_dense_rows(*self.moved, *written)
         causal, batch = self.scores.causal, self.shape.batch
-        params = {**self._params(), **by._asdict()}
+        params = {**self._params(), **by.params}
         args["sharing"] = self.shape.sharing
         params["wide"] = all(map(attention_tiles.in_fours, self.moved))
         sizes = params["head"], params["value_head"]

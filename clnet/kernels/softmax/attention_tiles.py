@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 from ...array import Array
 from ...device import Target
 from ...values.record import NamedTuple
@@ -10,6 +12,9 @@ from ..grid import in_groups
 from ..kernel import Kernel
 from .attention_tiles_grad_kv import GRAD_KV
 from .attention_tiles_grad_q import GRAD_Q, LAWS
+
+# Elements of a row that come into local memory at once: a cache line of floats.
+PART = 32
 
 
 class Tiling(NamedTuple):
@@ -20,12 +25,14 @@ class Tiling(NamedTuple):
         lanes: work-items below each other.
         columns: work-items beside each other.
         tile: rows of the others at once.
+        part: elements of a row that come into local memory at once, at most.
     """
 
     item: int
     lanes: int
     columns: int
     tile: int
+    part: int = PART
 
     @property
     def own(self) -> int:
@@ -37,9 +44,14 @@ class Tiling(NamedTuple):
         """Work-items of a group."""
         return self.lanes * self.columns
 
+    @property
+    def params(self) -> dict[str, int]:
+        """The templates' parameters."""
+        return dict(zip(self._fields[:4], self[:4], strict=True))
+
     def chunk(self, size: int) -> int:
         """Elements that come at once of rows of ``size``."""
-        return round_up(ceil_div(size, ceil_div(size, PART)), 4)
+        return round_up(ceil_div(size, ceil_div(size, self.part)), 4)
 
     def few(self, size: int) -> int:
         """Rows of ``size`` elements that come at once, of about as many elements."""
@@ -56,8 +68,6 @@ class Tiling(NamedTuple):
         return several, self.tile // several * fours
 
 
-# Elements of a row that come into local memory at once: a cache line of floats.
-PART = 32
 FORWARD = Kernel("attention_tiles", "softmax/attention_tiles.mako", constraints=LAWS)
 
 # By kernel, and heads up to a size, in the order in which they are tried: the first was the fastest
@@ -65,7 +75,7 @@ FORWARD = Kernel("attention_tiles", "softmax/attention_tiles.mako", constraints=
 # would else be alone on a unit.
 _LESS = {
     64: (Tiling(4, 8, 16, 64), Tiling(4, 8, 8, 32), Tiling(4, 4, 4, 16)),
-    128: (Tiling(4, 8, 16, 64), Tiling(4, 8, 8, 32), Tiling(4, 4, 8, 32)),
+    128: (Tiling(4, 8, 16, 64), Tiling(4, 8, 8, 32), Tiling(4, 4, 8, 32), Tiling(4, 4, 16, 64)),
     256: (Tiling(4, 8, 16, 64), Tiling(4, 4, 16, 64)),
 }
 TILINGS = {
@@ -90,6 +100,11 @@ TILINGS = {
 _GROUPS_OF_A_UNIT = 2
 # Sums of an item that leave registers for the rest, of 256.
 _MOST_SUMS = 128
+# What clang for AMD's GPUs takes, as fitted to its reports of tilings (docs/notes/attention.md):
+# registers for each four on its way, for the others' elements and the own rows that a step of a
+# product reads, where a key counts for some rows, and for all else; how many are left where none is
+# spilled.
+_OF_A_FOUR, _OF_A_SUM, _OF_A_ROW, _OF_CAUSAL, _ELSE, _LEFT = 16, 2, 5, 14, 40, 6
 # How many times as long tiles of half as many others take, on an H200.
 _HALF_TILE = 1.1
 # What storing and reading a score's gradient costs, and what a further product costs beside its
@@ -157,7 +172,9 @@ def way_of_gradients(
         causal: whether a row sees only the keys up to its own.
         dropped: whether weights are dropped, by numbers that count from the first head on.
     """
-    by = tiling(target, GRAD_KV, q, v, dropped=dropped) if q.size and v.size else None
+    by = None
+    if q.size and v.size:
+        by = tiling(target, GRAD_KV, q, v, causal=causal, dropped=dropped)
     if by is None:
         return Way([])
     keys, rows, head = v.shape[2], q.shape[2], q.shape[3]
@@ -245,7 +262,13 @@ def causal_block(rows: int) -> int:
 
 
 def tiling(
-    target: Target, kernel: Kernel, q: Array, v: Array, *, dropped: bool = False
+    target: Target,
+    kernel: Kernel,
+    q: Array,
+    v: Array,
+    *,
+    causal: bool = False,
+    dropped: bool = False,
 ) -> Tiling | None:
     """How a kernel is to cut up its work; None: it is not for the device, or for heads as large."""
     traits, head, value_head = target.traits, q.shape[-1], v.shape[-1]
@@ -267,6 +290,14 @@ def tiling(
     fitting = [by for by in TILINGS[kernel][sizes[0]] if fits(by)]
     if not fitting:
         return None
+    if not traits.large_local_memory_bytes:  # else what is fastest was measured
+        thin = [by._replace(part=by.part // 2) for by in TILINGS[kernel][sizes[0]]]
+        fitting = _lean(
+            fitting,
+            [by for by in thin if fits(by)],
+            lambda by: _registers(kernel, by, head, value_head, q.dtype.itemsize, causal=causal),
+            traits.item_registers - _LEFT,
+        )
     first, one, other = fitting[0], *((v, q) if kernel is GRAD_KV else (q, v))
     groups = one.shape[0] * one.shape[1] * ceil_div(one.shape[2], first.own)
     if groups <= traits.compute_units:
@@ -278,6 +309,29 @@ def tiling(
     half = next(smaller, first)
     idle = round_up(other.shape[2], first.tile) / round_up(other.shape[2], half.tile)
     return half if idle > _HALF_TILE else first
+
+
+def _lean(
+    tilings: Sequence[Tiling],
+    thin: Sequence[Tiling],
+    registers: Callable[[Tiling], int],
+    most: int,
+) -> list[Tiling]:
+    """Those whose items have registers enough, or the one that lacks the fewest.
+
+    Args:
+        tilings: that fit local memory.
+        thin: those that bring in shorter parts, for whose fours an item needs fewer registers, and
+            fit: instead of one that is no other way enough, and of all where none is.
+        registers: of an item.
+        most: that it may have.
+    """
+    shorter = {by[:4]: by for by in thin}
+    each = [by if registers(by) <= most else shorter.get(by[:4], by) for by in tilings]
+    for some in (each, thin):
+        if enough := [by for by in some if registers(by) <= most]:
+            return enough
+    return sorted((*tilings, *thin), key=registers)[:1]
 
 
 def portions(
@@ -313,6 +367,22 @@ def read_views(target: Target, q: Array, v: Array, *, dropped: bool = False) -> 
         known = all(tiling(target, kernel, q, v, dropped=dropped) for kernel in TILINGS)
         target.answers[asked] = known
     return known
+
+
+def _registers(
+    kernel: Kernel, by: Tiling, head: int, value_head: int, item_bytes: int, *, causal: bool
+) -> int:
+    """Registers of 32 bits that an item of the kernel takes on AMD's GPUs, about."""
+    gradient, each = kernel is not FORWARD, [ceil_div(n, by.columns) for n in (head, value_head)]
+    held = [each[0]] * (kernel is not FORWARD) + [each[1]] * (kernel is not GRAD_Q)
+    # Scores, and their gradients or what was the largest and the total of each row.
+    scores = by.item * (by.tile // by.columns * (1 + gradient) + 2 * (not gradient))
+    rows = [by.tile * by.chunk(head), by.few(head) * round_up(head, 4)]
+    rows += [by.tile * by.chunk(value_head), by.few(value_head) * round_up(value_head, 4)]
+    coming = ceil_div(max(rows), 4 * by.group)
+    products = by.item * (sum(held) + _OF_A_ROW) + max(held) * _OF_A_SUM
+    numbers = products + scores + coming * _OF_A_FOUR
+    return ceil_div(numbers * item_bytes, 4) + causal * _OF_CAUSAL + _ELSE
 
 
 def _elements(kernel: Kernel, by: Tiling, head: int, value_head: int) -> int:
