@@ -215,10 +215,7 @@ _LATER: dict[str, tuple[str, str | None]] = {
         n: ("compat.inner_ops", n)
         for n in ("_convert_indices_from_coo_to_csr", "_convert_indices_from_csr_to_coo")
     },
-    **{
-        n: ("compat.native_ops", n)
-        for n in "constant_pad_nd native_dropout".split()
-    },
+    **{n: ("compat.native_ops", n) for n in "constant_pad_nd native_dropout".split()},
     **{n: ("compat.native_ops", n) for n in "native_batch_norm native_group_norm".split()},
     "native_layer_norm": ("compat.native_ops", "native_layer_norm"),
     **{n: ("compat.native_ops", n) for n in "grid_sampler grid_sampler_2d grid_sampler_3d".split()},
