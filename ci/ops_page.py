@@ -65,6 +65,7 @@ KINDS = {
     "whole numbers, bool": {d for d in ALL if d.kind < Kind.FLOATING},
     "whole numbers": {d for d in ALL if d.kind is Kind.INTEGER},
     "all but bool": {d for d in ALL if d.kind is not Kind.BOOL},
+    "all but uint8": {d for d in ALL if d.name != "uint8"},
 }
 PLACES = {
     Face.FUNCTION: "`clnet`",
