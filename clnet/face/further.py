@@ -496,6 +496,8 @@ def _overwriting(name: str) -> Callable[..., Tensor]:
     function = FUNCTIONS[name] if name in FUNCTIONS else PUBLIC_OPS[name][0]
 
     def overwrite(x: Tensor, *args: Any, **given: Any) -> Tensor:
+        if not isinstance(x, Tensor):
+            raise DtypeError(f"{name}_", "what is overwritten is a tensor", type=type(x).__name__)
         # What backward reads must not be what is overwritten.
         if name == "float_power" and x.dtype not in (float64, complex128):
             law = "the result is float64 or complex128, and so is what it overwrites"

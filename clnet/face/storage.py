@@ -290,7 +290,8 @@ def _memory(name: str, given: Any, dtype: DType, device: Any) -> Tensor:
     """The tensor that a storage is of: that which is given, or a new line of elements."""
     if isinstance(given, Tensor):
         return given
-    if isinstance(given, Sequence | np.ndarray) and not isinstance(given, str):
+    listed = isinstance(given, Sequence) and not isinstance(given, str)
+    if listed or (isinstance(given, np.ndarray) and given.ndim):
         return tensor(given, dtype=dtype, device=device).reshape(-1)
     return empty(integer(name, "length", given), dtype=dtype, device=device)
 

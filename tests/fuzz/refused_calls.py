@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 REFUSED_CALLS = """
+m.deg2rad_('cpu', -2 ** 63 - 1)
 j.new(m.float32, device=None)
 m.Size(2)
 m.func.jvp(lambda a: a.sin(), (x,), (y,), has_aux=True)
