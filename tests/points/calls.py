@@ -44,6 +44,7 @@ UNSWEPT = {
     **dict.fromkeys("gcd lcm".split(), WHOLE),
     **dict.fromkeys("bool byte char short int long type_as".split(), CONVERTS),
     "ctc_loss": "an algorithm over a lattice; tests/ops/test_ctc.py has impossible and empty ones",
+    "linear_cross_entropy": "a linear function and cross_entropy, each of which is in it",
     "triplet_margin_with_distance_loss": "its distance is the caller's; otherwise as "
     "triplet_margin_loss",
 }
