@@ -87,6 +87,11 @@ class Storage:
             self.buffer = pool.take(self.nbytes)
             self._pool = pool
 
+    @property
+    def has_block(self) -> bool:
+        """Whether it has a block of the pool, and looks at no other's memory."""
+        return self._pool is not None
+
     def lie_in(self, arena: Storage, offset: int) -> None:
         """Be a region of another storage's memory, which lives at least as long.
 

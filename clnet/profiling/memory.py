@@ -228,9 +228,7 @@ def _found(device: Device) -> tuple[dict[int, tuple[str, str]], list[Storage]]:
         if (place := places[id(kind)]) is not None:
             place.append(each)
     storages: list[Storage] = [
-        each
-        for each in by_role[_Role.STORAGE]
-        if each.device is device and each.arena is None and each.buffer is not None
+        each for each in by_role[_Role.STORAGE] if each.device is device and each.has_block
     ]
     tensors = [each for each in by_role[_Role.TENSOR] if _is_made(each)]
     # One without had its making interrupted.
