@@ -308,7 +308,11 @@ def _is_optimiser(each: object) -> bool:
 def _of_optimisers(optimisers: list[Any]) -> Iterator[tuple[Tensor, str, str]]:
     for optimiser in optimisers:
         for state in optimiser.state.values():
-            values: Iterable[tuple[str, Any]] = state.items() if isinstance(state, Mapping) else ()
+            if not isinstance(state, Mapping):
+                continue
+            # What lies there: a dict of ours makes a tensor of a step's number for who asks it.
+            values: Iterable[tuple[str, Any]]
+            values = dict.items(state) if isinstance(state, dict) else state.items()
             for key, value in values:
                 if isinstance(value, Tensor) and not isinstance(value, Parameter):
                     yield value, "optimiser state", f"{type(optimiser).__name__}.{key}"

@@ -42,6 +42,16 @@ def test_a_training_step_s_memory_has_holders():
     assert "<table>" in found._repr_html_()
 
 
+def test_who_looks_makes_nothing(device):
+    model = nn.Linear(3, 2)
+    optimizer = optim.Adam(model.parameters())
+    model(clnet.ones(5, 3)).sum().backward()
+    optimizer.step()
+    with clnet.profiling.profile() as seen:
+        clnet.memory_snapshot()
+    assert not seen.commands
+
+
 def test_blocks_are_all_accounted_for(nothing_frozen):
     gc.collect()
     found = clnet.memory_snapshot()
