@@ -106,7 +106,7 @@ def softmaxes(target: Target) -> None:
         for most in (2**16, 0):  # several vectors of a row, which are kept or read again
             with constants(columns_module, _MOST_KEPT=most):
                 check_softmax(target, (4, 3, 43), 1, dtype)
-        with constants(softmax_module, _MOST_KEPT=16):  # exponentials are computed again
+        with constants(softmax_module, _KEPT_BYTES=64):  # exponentials are computed again
             check_softmax(target, (3, 19), 1, dtype)
 
 

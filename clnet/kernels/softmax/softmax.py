@@ -24,8 +24,8 @@ GRAD_GROUP = Kernel("softmax_grad_group", "softmax/softmax.mako")
 _GROUP = 256
 # Elements of a short line for each item, the most that one keeps, and groups that fill a unit.
 _HELD_EACH, _MOST_HELD, _GROUPS_A_UNIT = 8, 16, 8
-# Exponentials that an item on a CPU keeps: half of a cache of first level.
-_MOST_KEPT = 4096
+# Of exponentials that an item on a CPU keeps: half of a cache of first level.
+_KEPT_BYTES = 16384
 # An exponential counts as this many operations.
 _EXP_FLOPS = 10
 
@@ -176,8 +176,9 @@ def _launch(
     if lines.inner == 1:
         params = joined(params, by_name("lanes stream", lanes, streams_rows(out, lines.n, lanes)))
         if len(inputs) == 1:
-            kept = not log and lanes <= lines.n <= _MOST_KEPT
-            params = joined(params, by_name("room", _MOST_KEPT if kept else 0))
+            most = _KEPT_BYTES // acc.itemsize
+            kept = not log and lanes <= lines.n <= most
+            params = joined(params, by_name("room", most if kept else 0))
         return [lines.by_rows(target, rows, params, args, **cost)]
     vectors, room = share_of_item(target, lines, lanes, acc.itemsize, len(inputs))
     params = joined(params, by_name("lanes vectors room", lanes, vectors, room))
