@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +25,7 @@ from ..kernels.conv import (
 )
 from ..kernels.epilogue import Epilogue
 from ..values import mode
-from ..values.shapes import Shape, pair
+from ..values.shapes import Shape, as_key, pair
 from .complex_parts import complex_of, imag, real
 from .join import stack
 from .machinery.autocast import autocast_operands
@@ -356,15 +357,46 @@ def conv2d(
     if x.dtype.is_complex:
         settings = (stride, padding, dilation, groups)
         return _of_parts(lambda a, b: conv2d(a, b, None, *settings), x, weight, bias)
-    settings = _settings("conv2d", weight, stride, padding, dilation, groups)
     batch = x if x.ndim == 4 else unsqueeze(x, 0)
-    _check_sizes(settings, batch, weight, bias)
-    if (axis := _spanned(settings, batch, weight)) is not None:
-        y = _spanning(axis, settings, batch, weight, bias)
+    shapes = batch.array.shape, weight.array.shape, None if bias is None else bias.array.shape
+    moves = as_key(stride), as_key(padding), as_key(dilation), groups
+    now = mode.current()
+    lanes = x.device.traits.simd_width
+    function, axis = _fitting(shapes, moves, (now.winograd, now.conv_algorithm), lanes)
+    if axis is not None:
+        y = _spanning(axis, function.settings, batch, weight, bias)
+    elif bias is None:
+        y = apply(function, contiguous(batch), contiguous(weight))
     else:
-        operands = (batch, weight) if bias is None else (batch, weight, bias)
-        y = apply(Conv2d(settings), *(contiguous(t) for t in operands))
+        y = apply(function, contiguous(batch), contiguous(weight), contiguous(bias))
     return y if x.ndim == 4 else squeeze(y, 0)
+
+
+@lru_cache(maxsize=4096)
+def _fitting(
+    shapes: tuple[Shape, Shape, Shape | None],
+    moves: tuple[Any, Any, Any, int],
+    ways: tuple[bool, str | None],
+    lanes: int,
+) -> tuple[Conv2d, int | None]:
+    """The convolution of images by filters that fit them, and what :func:`_spanned` says of it.
+
+    A network asks for the same again in each step, which should cost the host one look.
+
+    Args:
+        shapes: of images, of filters and of the bias, if there is one.
+        moves: stride, padding, dilation and groups, as :func:`conv2d` has them.
+        ways: whether Winograd's transforms may be used; an algorithm's name, or None.
+        lanes: of the device's vectors.
+
+    Raises:
+        ShapeError: if the shapes do not fit each other.
+        ArgumentError: if a setting is out of its range.
+    """
+    x, weight, bias = shapes
+    settings = _settings("conv2d", weight, *moves, ways)
+    _check_sizes(settings, x, weight, bias)
+    return Conv2d(settings), _spanned(settings, x, weight, lanes)
 
 
 def _of_parts(
@@ -379,7 +411,7 @@ def _of_parts(
     return y if bias is None else y + reshape(bias, (-1, 1, 1))
 
 
-def _spanned(settings: ConvSettings, x: Tensor, weight: Tensor) -> int | None:
+def _spanned(settings: ConvSettings, x: Shape, weight: Shape, lanes: int) -> int | None:
     """The axis of images that filters fill and that should be one of channels; None: there is none.
 
     A CPU's kernels take neighbouring pixels, or channels, as lanes: filters as wide as embeddings
@@ -388,18 +420,16 @@ def _spanned(settings: ConvSettings, x: Tensor, weight: Tensor) -> int | None:
     Filters that fill both axes are a product already.
     """
     least = 1
-    depthwise = weight.shape[0] == settings.groups > 1  # has kernels of its own
+    depthwise = weight[0] == settings.groups > 1  # has kernels of its own
     if settings.algorithm is not None or depthwise:
         return None
     for axis in (2, 3):
         spatial, other = axis - 2, 5 - axis
-        whole = x.shape[other] == weight.shape[other]
-        fills = x.shape[axis] == weight.shape[axis] > least and not whole
-        least = (
-            x.device.traits.simd_width
-        )  # rows are copied: of few pixels that takes longer than it saves
+        whole = x[other] == weight[other]
+        fills = x[axis] == weight[axis] > least and not whole
+        least = lanes  # rows are copied: of few pixels that takes longer than it saves
         pads = settings.before[spatial] or settings.after[spatial]
-        if fills and settings.dilation[spatial] == 1 and not pads and 0 not in x.shape:
+        if fills and settings.dilation[spatial] == 1 and not pads and 0 not in x:
             return axis
     return None
 
@@ -467,7 +497,9 @@ def conv_transpose2d(
     if x.dtype.is_complex:
         settings = (stride, padding, output_padding, groups, dilation)
         return _of_parts(lambda a, b: conv_transpose2d(a, b, None, *settings), x, weight, bias)
-    settings = _settings(name, weight, stride, padding, dilation, groups)
+    now, filters = mode.current(), weight.array.shape
+    moves, ways = (stride, padding, dilation, groups), (now.winograd, now.conv_algorithm)
+    settings = _settings(name, filters, *moves, ways)
     extra = pair(output_padding, name, "output_padding")
     bounds = zip(extra, settings.stride, settings.dilation, strict=True)
     if any(not 0 <= e < max(s, d) for e, s, d in bounds):
@@ -500,29 +532,31 @@ def _without_steps(settings: ConvSettings, extra: Pair) -> ConvSettings:
 
 
 def _check_operands(name: str, x: Tensor, weight: Tensor, bias: Tensor | None) -> None:
-    named = {"x": x, "weight": weight} | ({} if bias is None else {"bias": bias})
-    require_same_dtype(name, **{key: t.array for key, t in named.items()})
-    if not x.dtype.is_complex:
+    dtype = x.dtype
+    if dtype is not weight.dtype or not (bias is None or bias.dtype is dtype):
+        named = {"x": x, "weight": weight} | ({} if bias is None else {"bias": bias})
+        require_same_dtype(name, **{key: t.array for key, t in named.items()})
+    if not dtype.is_complex:
         require_floating(name, x.array)
     if x.ndim not in (3, 4):
         raise ShapeError(name, "x is (n, channels, h, w) or (channels, h, w)", x=x.shape)
-    if weight.ndim != 4 or 0 in weight.shape[2:]:
+    if weight.ndim != 4 or 0 in weight.array.shape[2:]:
         raise ShapeError(name, "weight has four axes, the last two not empty", weight=weight.shape)
 
 
-def _check_sizes(settings: ConvSettings, x: Tensor, weight: Tensor, bias: Tensor | None) -> None:
+def _check_sizes(settings: ConvSettings, x: Shape, weight: Shape, bias: Shape | None) -> None:
     groups = settings.groups
-    shapes: dict[str, Any] = {"x": x.shape, "weight": weight.shape}
-    if weight.shape[0] % groups:
-        law = f"groups divides the {weight.shape[0]} output channels"
+    shapes: dict[str, Any] = {"x": x, "weight": weight}
+    if weight[0] % groups:
+        law = f"groups divides the {weight[0]} output channels"
         raise ShapeError("conv2d", law, **shapes, groups=groups)
-    if x.shape[1] != weight.shape[1] * groups:
-        law = f"weight expects {weight.shape[1] * groups} input channels but x has {x.shape[1]}"
+    if x[1] != weight[1] * groups:
+        law = f"weight expects {weight[1] * groups} input channels but x has {x[1]}"
         raise ShapeError("conv2d", law, **shapes, groups=groups)
-    if bias is not None and bias.shape != weight.shape[:1]:
-        law = f"the bias has {weight.shape[0]} numbers, one for each filter"
-        raise ShapeError("conv2d", law, weight=weight.shape, bias=bias.shape)
-    g = settings.geometry(x.shape, weight.shape)
+    if bias is not None and bias != weight[:1]:
+        law = f"the bias has {weight[0]} numbers, one for each filter"
+        raise ShapeError("conv2d", law, weight=weight, bias=bias)
+    g = settings.geometry(x, weight)
     if g.oh < 1 or g.ow < 1:
         law = f"the filter is larger than the padded image, the output would be {g.oh} x {g.ow}"
         raise ShapeError(
@@ -558,16 +592,15 @@ def _transposed_shape(
 
 def _settings(
     name: str,
-    weight: Tensor,
+    weight: Shape,
     stride: int | Sequence[int],
     padding: int | str | Sequence[int],
     dilation: int | Sequence[int],
     groups: int,
+    ways: tuple[bool, str | None],
 ) -> ConvSettings:
     steps, gaps = pair(stride, name, "stride"), pair(dilation, name, "dilation")
-    now = mode.current()
-    winograd = now.winograd
-    algorithm = None if now.conv_algorithm is None else Algorithm(now.conv_algorithm)
+    winograd, algorithm = ways[0], None if ways[1] is None else Algorithm(ways[1])
     if min(steps) < 1 or min(gaps) < 1 or groups < 1:
         raise ArgumentError(
             name,
@@ -579,7 +612,7 @@ def _settings(
     if padding == "same":
         if steps != (1, 1):
             raise ArgumentError(name, "padding 'same' needs stride 1", stride=stride)
-        top, left = (d * (k - 1) for k, d in zip(weight.shape[2:], gaps, strict=True))
+        top, left = (d * (k - 1) for k, d in zip(weight[2:], gaps, strict=True))
         before = (top // 2, left // 2)
         return ConvSettings(
             steps, before, (top - top // 2, left - left // 2), gaps, groups, winograd, algorithm

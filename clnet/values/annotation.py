@@ -29,7 +29,17 @@ from .plain import (
     whole_or_no,
 )
 
-__all__ = ["TENSORS", "Convert", "Kind", "Tensors", "Whole", "are_whole", "kind_of", "pass_within"]
+__all__ = [
+    "NUMBERS",
+    "TENSORS",
+    "Convert",
+    "Kind",
+    "Tensors",
+    "Whole",
+    "are_whole",
+    "kind_of",
+    "pass_within",
+]
 
 Convert = Callable[[str, str, Any], Any]
 """``convert(op, name, value)`` gives the value to go on with, or raises."""
@@ -46,6 +56,13 @@ _PLAIN = (list, tuple)
 
 class Whole(tuple[int, ...]):
     """Among the types that pass it stands for tuples of whole numbers, which are looked into."""
+
+
+class Numbers(tuple[int, ...]):
+    """Of a parameter that takes anything it stands for lists and tuples of whole numbers."""
+
+
+NUMBERS: frozenset[type] = frozenset({Numbers})
 
 
 # Alternatives: each gives the value to go on with, or NO. Errors of range they raise themselves.
@@ -180,6 +197,8 @@ def pass_within(types: Set[type], value: Any) -> bool:
             elements do.
         value: what is given.
     """
+    if types is NUMBERS:
+        return type(value) in _PLAIN and are_whole(tuple(value))
     if Whole in types and are_whole(value):
         return True
     return Tensors in types and type(value) in _PLAIN and TENSORS.issuperset(map(type, value))

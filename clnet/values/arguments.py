@@ -15,7 +15,17 @@ from typing import Any, TypeVar
 
 from ..errors import DtypeError
 from . import mode
-from .annotation import TENSORS, Convert, Kind, Tensors, Whole, kind_of, pass_within
+from .annotation import (
+    NUMBERS,
+    TENSORS,
+    Convert,
+    Kind,
+    Tensors,
+    Whole,
+    are_whole,
+    kind_of,
+    pass_within,
+)
 from .dtypes import DType
 from .lazy import lazy
 from .override import ENTERED, asked_modes, call_over, takes_over, taking_over, turned_round
@@ -201,8 +211,12 @@ class Door:
                 if not pass_within(types, value):
                     return None
                 found.append((place, types))
-            elif types is None and (kind in (list, tuple) or takes_over(kind)):
-                return None  # of ``*operands: Any``: who takes over is asked each time
+            elif types is None and kind in (list, tuple):  # of ``*operands: Any``
+                if not pass_within(NUMBERS, value):
+                    return None  # who takes over is asked each time
+                found.append((place, NUMBERS))
+            elif types is None and takes_over(kind):
+                return None
         return tuple(found)
 
     def are_bound(self, args: tuple[Any, ...], given: dict[str, Any]) -> bool:
@@ -327,6 +341,8 @@ def _looked_at(
         args: by position.
         given: by name.
     """
+    if known and (turned := _with_tuples(door, known, args, given)) is not None:
+        return at_the_door(*turned[0], **turned[1])
     for value in (*args, *given.values()):
         called = getattr(type(value), "__clnet_called__", None)
         if called is not None:  # it knows what an op makes of it
@@ -347,6 +363,32 @@ def _looked_at(
     if not kinds:  # else they would pass from now on, unseen
         door.learn(args, given, known)
     return door.function(*args, **given)
+
+
+def _with_tuples(
+    door: Door, known: dict[str, set[type]], args: tuple[Any, ...], given: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
+    """A call with tuples for its lists of whole numbers, which pass by their types; None: as it is.
+
+    Sizes and axes are written as lists more often than not.
+    """
+    if list not in map(type, (*args, *given.values())):
+        return None
+
+    def turned(name: str | None, value: Any) -> Any:
+        if type(value) is not list or Whole not in known.get(name or "", _NONE):
+            return value
+        numbers = tuple(value)
+        return numbers if are_whole(numbers) else value
+
+    names = (*door.names, *(door.rest,) * max(len(args) - len(door.names), 0))
+    by_place = tuple(map(turned, names, args))
+    by_name = {name: turned(name, value) for name, value in given.items()}
+    values = (*by_place, *by_name.values())
+    if list(map(type, values)) == list(map(type, (*args, *given.values()))):
+        return None
+    # Who takes over, or converts what else is given, gets the lists.
+    return None if door.passing(by_place, by_name, known) is None else (by_place, by_name)
 
 
 def checked_class(cls: type, later: Collection[str] = ()) -> None:

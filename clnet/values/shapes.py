@@ -253,6 +253,7 @@ def resolve_reshape(op: str, shape: Shape, target: tuple[int, ...]) -> Shape:
     return wanted
 
 
+@lru_cache(maxsize=4096)
 def reshape_strides(shape: Shape, strides: Strides, target: Shape) -> Strides | None:
     """Strides that show the same memory as ``target``, or None if only a copy can."""
     if is_contiguous(shape, strides):
@@ -292,6 +293,11 @@ def pair(value: int | Sequence[int], op: str, name: str) -> tuple[int, int]:
     if len(values) != 2 or not all(isinstance(v, int) for v in values):
         raise ShapeError(op, f"{name} is an int or a pair of ints", value=value)
     return (values[0], values[1])
+
+
+def as_key(setting: Any) -> Any:
+    """A setting of one number or several as what a dictionary can hold."""
+    return tuple(setting) if isinstance(setting, list) else setting
 
 
 def each(value: int | Sequence[int], count: int, op: str, name: str) -> tuple[int, ...]:
