@@ -274,6 +274,8 @@ def batch_norms(target: Target) -> None:
         check_norm(target, (70, 3), np.float32, full=True)
         for dtype in REALS:
             check_norm(target, (5, 2, 3, 12), dtype, full=True, before=4)
+    with constants(norm_module, _PART=192):  # of which a channel is one
+        check_norm(target, (5, 2, 3, 12), np.float32, full=True, before=4)
     if target.traits.dedicated_local_memory:
         for shape in ((3, 2, 4), (3, 2, 5), (7, 3)):
             x = normal(*shape).astype(np.float16)

@@ -7,15 +7,11 @@
 ##          1.
 ## param    columns: bool                inner is 1: a vector holds neighbouring channels
 ## param    grad: bool                   the sums of the gradient instead of the statistics
-## param    ctype: str                   element type in memory; 16-bit floats of groups, and unless
-##                                       columns
+## param    ctype: str                   element type in memory; 16-bit floats unless columns
 ## param    acc: str                     element type in registers, and of statistics
 ## param    lanes: int                   lanes of a vector of acc
-## param    group: int                   work-items of a group, a power of two
-## param    reduce_items: int            of these, how many share one channel, a power of two
-## param    kept_items: int              channels of a group
+## param    whole: bool                  parts is 1: what follows from the sums is stored
 ## param    weighted: bool               there is a weight
-## param    value: str                   an expression of v (and g) that is summed
 ## param    vector: str                  type of a vector of acc
 ## param    sums: dict                   variable -> expression of v (and g) that is added to it
 ## param    fill: str                    what stands where a vector reaches past the end
@@ -23,17 +19,19 @@
 ## arg      channels, inner: int
 ## arg      total: int                         elements of a channel
 ## arg      part_size, parts: int
+## % if not whole:
 ## arg      first: out acc[channels, parts]    mean, or sum gy
 ## arg      second: out acc[channels, parts]   squares, or sum gy (x - mean)
-## arg      x: in ctype
-## % if grad:
-## arg      gy: in ctype
-## arg      mean: in acc[channels]
+## % elif grad:
+## arg      gweight: out acc[channels]
+## arg      gbias: out acc[channels]
+## arg      invstd: in acc[channels]
+## % else:
+## arg      eps: acc
+## arg      mean: out acc[channels]
+## arg      invstd: out acc[channels]          1 / sqrt(variance + eps)
+## arg      var: out acc[channels]             the unbiased variance
 ## % endif
-## def      norm_parts_group
-## arg      channels, inner, total, part_size, parts: int
-## arg      first: out acc[channels, parts]
-## arg      second: out acc[channels, parts]
 ## arg      x: in ctype
 ## % if grad:
 ## arg      gy: in ctype
@@ -66,13 +64,13 @@
 ## % if weighted:
 ## arg      weight: in acc[groups, members]
 ## % endif
-## launch   parts: local 1, an item takes one part of one channel or of a vector of channels. group:
-##          a group takes one part of (group / reduce_items) channels. The others: one item a
-##          channel; norm_group_slopes: one a group of an example, and then one a channel.
+## launch   parts: local 1, an item takes one part of one channel or of a vector of channels. The
+##          others: one item a channel; norm_group_slopes: one a group of an example, and then one
+##          a channel.
 ## numerics two passes over each part; everything is joined in a fixed order
+<%namespace name="channel_sums" file="/lib/channel_sums.mako"/>
 <%namespace name="lib" file="/lib/fold.mako"/>
 <%namespace name="ragged" file="/lib/ragged.mako"/>
-<%namespace name="stored" file="/lib/stored.mako"/>
 <%def name="part_pass(sums, vector, lanes, columns, grad, fill)">
 % if columns:
     for (int row = from; row < end; row++) {
@@ -123,21 +121,31 @@
 % endfor
 % endif
 </%def>
-<%def name="norm_parts(columns, grad, ctype, acc, lanes)">
+<%def name="norm_parts(columns, grad, ctype, acc, lanes, whole)">
 <%
     vector = f"{acc}{lanes}"
+    follows = channel_sums.slopes if grad else channel_sums.statistics
     fold = (lambda name: name) if columns else (lambda name: f"sum_fold({name})")
 %>
 ${lib.fold("sum", acc, lanes)}
 ${ragged.load(ctype, acc, lanes)}
 ${ragged.store(acc, acc, lanes)}
 __kernel void norm_parts(...) {
+% if not whole:
     first += first_offset;
     second += second_offset;
+% elif grad:
+    gweight += gweight_offset;
+    gbias += gbias_offset;
+    invstd += invstd_offset;
+% else:
+    mean += mean_offset;
+    invstd += invstd_offset;
+    var += var_offset;
+% endif
     x += x_offset;
 % if grad:
     gy += gy_offset;
-    mean += mean_offset;
 % endif
     const int part = get_global_id(0) % parts;
     const int from = part * part_size, end = min(from + part_size, total);
@@ -148,6 +156,7 @@ __kernel void norm_parts(...) {
 % endif
     ${vector} sums = 0, products = 0;
 % if grad:
+    mean += mean_offset;
     const ${vector if columns else acc} centre =
         ${"load_ragged(mean + channel, count, 0)" if columns else "mean[channel]"};
     ${part_pass({"sums": "g", "products": "g * (v - centre)"}, vector, lanes, columns, grad, "0")}
@@ -171,61 +180,19 @@ __kernel void norm_parts(...) {
     /* No vstore: see lib/vector.mako. */
     const ${acc} *ones = (const ${acc} *)&one, *others = (const ${acc} *)&other;
     for (int k = 0; k < min(count, ${lanes}); k++) {
+% if whole:
+        ${follows("channel + k", "ones[k]", "others[k]")}
+% else:
         first[(channel + k) * parts + part] = ones[k];
         second[(channel + k) * parts + part] = others[k];
+% endif
     }
+% elif whole:
+    ${follows("channel", "one", "other")}
 % else:
     first[channel * parts + part] = one;
     second[channel * parts + part] = other;
 % endif
-}
-</%def>
-<%def name="group_sum(value, ctype, acc, reduce_items, kept_items, grad)">
-    {
-        ${acc} sum = 0;
-        for (int i = from + lane; i < end; i += ${reduce_items}) {
-            const int row = i / inner, column = i - row * inner;
-            const long at = ((long)row * channels + channel) * inner + column;
-            ${stored.load(ctype, acc, "v", "x", "at")}
-% if grad:
-            ${stored.load(ctype, acc, "g", "gy", "at")}
-% endif
-            sum += ${value};
-        }
-        partial[lane * ${kept_items} + kept] = sum;
-        ${lib.tree("sum", "partial", reduce_items, kept_items)}
-    }
-</%def>
-<%def name="norm_parts_group(columns, grad, ctype, acc, group, reduce_items)">
-<% kept_items = group // reduce_items %>
-${lib.join("sum", acc, 1)}
-__kernel void norm_parts_group(...) {
-    __local ${acc} partial[${group}];
-    first += first_offset;
-    second += second_offset;
-    x += x_offset;
-    ${lib.places(reduce_items, kept_items, columns)}
-    const int part = get_group_id(0) % parts;
-    const int channel = get_group_id(0) / parts * ${kept_items} + kept;
-    const int inside = channel < channels;
-    const int from = part * part_size, end = inside ? min(from + part_size, total) : from;
-% if grad:
-    gy += gy_offset;
-    const ${acc} centre = inside ? mean[mean_offset + channel] : 0;
-    ${group_sum("g", ctype, acc, reduce_items, kept_items, grad)}
-    const ${acc} one = partial[kept];
-    barrier(CLK_LOCAL_MEM_FENCE);
-    ${group_sum("g * (v - centre)", ctype, acc, reduce_items, kept_items, grad)}
-% else:
-    ${group_sum("v", ctype, acc, reduce_items, kept_items, grad)}
-    const ${acc} one = partial[kept] / max(end - from, 1);
-    barrier(CLK_LOCAL_MEM_FENCE);
-    ${group_sum("(v - one) * (v - one)", ctype, acc, reduce_items, kept_items, grad)}
-% endif
-    if (lane == 0 && inside) {
-        first[channel * parts + part] = one;
-        second[channel * parts + part] = partial[kept];
-    }
 }
 </%def>
 <%def name="norm_statistics(acc)">
@@ -244,9 +211,10 @@ __kernel void norm_statistics(...) {
         square += squares[squares_offset + channel * parts + part]
             + step * (step * (before * share));
     }
-    mean[mean_offset + channel] = centre;
-    invstd[invstd_offset + channel] = 1 / sqrt(square / total + eps);
-    var[var_offset + channel] = square / (total - 1);
+    mean += mean_offset;
+    invstd += invstd_offset;
+    var += var_offset;
+    ${channel_sums.statistics("channel", "centre", "square")}
 }
 </%def>
 <%def name="norm_slopes(acc)">
@@ -260,8 +228,10 @@ __kernel void norm_slopes(...) {
         sum += sums[sums_offset + channel * parts + part];
         product += products[products_offset + channel * parts + part];
     }
-    gbias[gbias_offset + channel] = sum;
-    gweight[gweight_offset + channel] = product * invstd[invstd_offset + channel];
+    gweight += gweight_offset;
+    gbias += gbias_offset;
+    invstd += invstd_offset;
+    ${channel_sums.slopes("channel", "sum", "product")}
 }
 </%def>
 <%def name="norm_group_slopes(acc, weighted)">

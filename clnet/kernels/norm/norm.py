@@ -18,14 +18,14 @@ from ...values.dtypes import DType, from_name
 from ...values.record import NamedTuple
 from ...values.shapes import ceil_div, round_up
 from ..grid import in_groups, lanes_of
-from ..kernel import Kernel, by_name, joined
+from ..kernel import Kernel, by_name, joined, nbytes_of
 from ..pointwise import pointwise
 from .norm_columns import columns_fit, moments, slopes
 from .norm_groups import norm_groups, whole_groups
 from .norm_in_registers import part_fits, runs
+from .norm_parts_group import parts_by_groups
 
 PARTS = Kernel("norm_parts", "norm/norm.mako")
-PARTS_GROUP = Kernel("norm_parts_group", "norm/norm.mako")
 STATISTICS = Kernel("norm_statistics", "norm/norm.mako")
 SLOPES = Kernel("norm_slopes", "norm/norm.mako")
 GROUP_SLOPES = Kernel("norm_group_slopes", "norm/norm.mako")
@@ -33,7 +33,6 @@ GROUP_SLOPES = Kernel("norm_group_slopes", "norm/norm.mako")
 # Elements of a part: the second pass over it should find it in a core's own cache.
 _PART = 8192
 _MOST_PARTS = 256
-_GROUP = 256
 _CHANNEL_GROUP = 64
 
 
@@ -181,7 +180,7 @@ def group_norm_sums(
     weights = {} if weight is None else {"weight": weight}
     return [
         *pointwise(target, [centres], [each], (Input(0),), compute=acc),
-        _parts(target, channels, partial, (x, gy, centres), acc),
+        _parts(target, channels, _sums(partial), (x, gy, centres), acc),
         GROUP_SLOPES.launch(
             {"acc": acc.ctype, "weighted": weight is not None},
             joined(
@@ -251,13 +250,16 @@ def _slopes(
     gweight, gbias = written
     if channels.inner == 1 and columns_fit(target, (rows := _rows(x), _rows(gy))):
         return slopes(target, gweight, gbias, _rows(gy), rows, mean, invstd)
-    acc = from_name(x.dtype.compute)
+    acc, inputs = from_name(x.dtype.compute), (x, gy, mean)
+    if _is_whole(target, channels, inputs):
+        whole = {"gweight": gweight, "gbias": gbias, "invstd": invstd}
+        return [_parts(target, channels, whole, inputs, acc)]
     memory = Scratch(x.device)
     parts = channels.parts()
     partial = tuple(Array.scratch(memory, (channels.count, parts), acc) for _ in range(2))
     group = min(_CHANNEL_GROUP, target.traits.max_group_size)
     return [
-        _parts(target, channels, partial, (x, gy, mean), acc),
+        _parts(target, channels, _sums(partial), inputs, acc),
         SLOPES.launch(
             {"acc": acc.ctype},
             joined(
@@ -283,19 +285,21 @@ def _statistics(
     if channels.inner == 1 and columns_fit(target, (_rows(x),)):
         return moments(target, statistics, _rows(x), eps=eps)
     acc = from_name(x.dtype.compute)
-    memory = Scratch(x.device)
-    parts = channels.parts()
-    means, squares = (Array.scratch(memory, (channels.count, parts), acc) for _ in range(2))
     mean, invstd, var = statistics
+    written: dict[str, Any] = {"mean": mean, "invstd": invstd, "var": var}
+    if _is_whole(target, channels, (x,)):
+        return [_parts(target, channels, {"eps": eps, **written}, (x,), acc)]
+    parts, memory = channels.parts(), Scratch(x.device)
+    means, squares = (Array.scratch(memory, (channels.count, parts), acc) for _ in range(2))
     group = min(_CHANNEL_GROUP, target.traits.max_group_size)
     sizes = (channels.count, channels.total, channels.part_size(), parts, eps)
     return [
-        _parts(target, channels, (means, squares), (x,), acc),
+        _parts(target, channels, _sums((means, squares)), (x,), acc),
         STATISTICS.launch(
             {"acc": acc.ctype},
             joined(
                 by_name("channels total part_size parts eps", *sizes),
-                by_name("mean invstd var", mean, invstd, var),
+                written,
                 by_name("means squares", means, squares),
             ),
             global_size=(round_up(channels.count, group),),
@@ -304,6 +308,14 @@ def _statistics(
             bytes=2 * means.nbytes + 3 * mean.nbytes,
         ),
     ]
+
+
+def _is_whole(target: Target, channels: Channels, inputs: tuple[Array, ...]) -> bool:
+    """Whether whoever sums the only part of a channel finishes it, too: a launch less."""
+    if channels.parts() > 1:
+        return False
+    fits = channels.inner > 1 and part_fits(target.traits, channels.part_size(), inputs)
+    return fits if in_groups(target.traits) else True
 
 
 def _rows(x: Array) -> Array:
@@ -336,44 +348,53 @@ def slope(*, weighted: bool) -> Expr:
     return scale * (gy - gbias * share - (x - mean) * (invstd * (gweight * share)))
 
 
+def _sums(of_parts: tuple[Array, ...]) -> dict[str, Any]:
+    """Where the two sums of parts go."""
+    return dict(zip(("first", "second"), of_parts, strict=True))
+
+
 def _parts(
     target: Target,
     channels: Channels,
-    outputs: tuple[Array, ...],
+    finish: dict[str, Any],
     inputs: tuple[Array, ...],
     acc: DType,
 ) -> Launch:
-    """Two sums of every part of every channel: of ``x``, or of ``x``, ``gy`` and the mean."""
+    """Two sums of every part of every channel: of ``x``, or of ``x``, ``gy`` and the mean.
+
+    Args:
+        target: the device's traits and the scratch memory allowed.
+        channels: as ``x`` lies.
+        finish: arguments by name: ``first`` and ``second``, where the sums go; or, if channels are
+            whole, what :data:`STATISTICS` or :data:`SLOPES` would make of them, and what they need.
+        inputs: as above.
+        acc: the sums' dtype.
+    """
     x = inputs[0]
     columns = channels.inner == 1
     part_size = channels.part_size()
-    parts = outputs[0].shape[1]
+    parts = channels.parts()
+    whole = "first" not in finish
     args: dict[str, Any] = {
         "channels": channels.count,
         "inner": channels.inner,
         "total": channels.total,
         "part_size": part_size,
         "parts": parts,
-        "first": outputs[0],
-        "second": outputs[1],
+        **finish,
         **dict(zip(("x", "gy", "mean"), inputs, strict=False)),
     }
-    cost: dict[str, Any] = {
-        "flops": 4 * x.size,
-        "bytes": sum(a.nbytes for a in (*outputs, *inputs)),
-    }
     if in_groups(target.traits) and not columns and part_fits(target.traits, part_size, inputs):
-        return runs(target.traits, args)
-    params: dict[str, Any] = {"columns": columns, "grad": len(inputs) > 1}
-    params |= {"ctype": x.dtype.stored, "acc": acc.ctype}
+        return runs(target.traits, args, whole=whole)
     if in_groups(target.traits):
-        group = min(_GROUP, target.traits.max_group_size)
-        kept = min(32, group) if columns else 1
-        params |= {"group": group, "reduce_items": group // kept}
-        groups = ceil_div(channels.count, kept) * parts
-        return PARTS_GROUP.launch(
-            params, args, global_size=(groups * group,), local_size=(group,), **cost
-        )
+        return parts_by_groups(target.traits, args, columns=columns)
     lanes = lanes_of(target, acc.itemsize)
     items = ceil_div(channels.count, lanes) if columns else channels.count
-    return PARTS.launch({**params, "lanes": lanes}, args, global_size=(items * parts,), **cost)
+    of_arrays = by_name("grad ctype acc", len(inputs) > 1, x.dtype.stored, acc.ctype)
+    return PARTS.launch(
+        joined(of_arrays, by_name("columns lanes whole", columns, lanes, whole)),
+        args,
+        global_size=(items * parts,),
+        flops=4 * x.size,
+        bytes=nbytes_of(a for a in args.values() if isinstance(a, Array)),
+    )

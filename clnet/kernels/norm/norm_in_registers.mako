@@ -7,6 +7,7 @@
 ## math     as in norm.mako
 ## layout   x and gy dense (n, channels, inner), the elements of a channel in order
 ## param    grad: bool                   the sums of the gradient instead of the statistics
+## param    whole: bool                  parts is 1: what follows from the sums is stored
 ## param    ctype: str                   element type in memory, of C or "bfloat16"
 ## param    acc: str                     element type in registers, and of statistics
 ## param    group: int                   work-items of a group, a power of two
@@ -15,8 +16,19 @@
 ## arg      channels, inner: int
 ## arg      total: int                          elements of a channel
 ## arg      part_size, parts: int
+## % if not whole:
 ## arg      first: out acc[channels, parts]     mean, or sum gy
 ## arg      second: out acc[channels, parts]    squares, or sum gy (x - mean)
+## % elif grad:
+## arg      gweight: out acc[channels]
+## arg      gbias: out acc[channels]
+## arg      invstd: in acc[channels]
+## % else:
+## arg      eps: acc
+## arg      mean: out acc[channels]
+## arg      invstd: out acc[channels]           1 / sqrt(variance + eps)
+## arg      var: out acc[channels]              the unbiased variance
+## % endif
 ## arg      x: in ctype
 ## % if grad:
 ## arg      gy: in ctype
@@ -24,9 +36,10 @@
 ## % endif
 ## launch   global (channels * parts * group,), local (group,)
 ## numerics an item adds its reads in order, items are joined by a tree
+<%namespace name="channel_sums" file="/lib/channel_sums.mako"/>
 <%namespace name="lib" file="/lib/fold.mako"/>
 <%namespace name="stored" file="/lib/stored.mako"/>
-<%def name="norm_in_registers(grad, ctype, acc, group, width, reads)">
+<%def name="norm_in_registers(grad, whole, ctype, acc, group, width, reads)">
 <% vector = acc if width == 1 else f"{acc}{width}" %>
 <% narrow = ctype in ("half", "bfloat16") %>
 <% folded = "{0}" if width == 1 else "(({0}.s0 + {0}.s1) + ({0}.s2 + {0}.s3))" %>
@@ -91,9 +104,25 @@ __kernel void norm_in_registers(...) {
     barrier(CLK_LOCAL_MEM_FENCE);
     partial[lane] = ${folded.format("products")};
     ${lib.tree("sum", "partial", group, 1)}
+% if whole:
+<% follows = channel_sums.slopes if grad else channel_sums.statistics %>
+    if (lane == 0) {
+% if grad:
+        gweight += gweight_offset;
+        gbias += gbias_offset;
+        invstd += invstd_offset;
+% else:
+        mean += mean_offset;
+        invstd += invstd_offset;
+        var += var_offset;
+% endif
+        ${follows("channel", "one", "partial[0]")}
+    }
+% else:
     if (lane == 0) {
         first[first_offset + channel * parts + part] = one;
         second[second_offset + channel * parts + part] = partial[0];
     }
+% endif
 }
 </%def>

@@ -37,12 +37,13 @@ def part_fits(traits: DeviceTraits, part_size: int, inputs: Sequence[Array]) -> 
     return group in _GROUPS and alike and filled
 
 
-def runs(traits: DeviceTraits, args: dict[str, Any]) -> Launch:
+def runs(traits: DeviceTraits, args: dict[str, Any], *, whole: bool) -> Launch:
     """The launch that takes two sums of every part of every channel.
 
     Args:
         traits: the device's numbers; :func:`part_fits`.
-        args: the kernel's arguments by name; without ``gy`` and ``mean`` the sums of ``x`` alone.
+        args: the kernel's arguments by name; without ``gy`` the sums of ``x`` alone.
+        whole: whether channels have one part each, and what follows from the sums is stored.
 
     Returns:
         The launch.
@@ -61,7 +62,7 @@ def runs(traits: DeviceTraits, args: dict[str, Any]) -> Launch:
     acc = from_name(x.dtype.compute).ctype
     shape = by_name("group width reads", group, width, reads)
     return RUNS.launch(
-        joined(by_name("grad ctype acc", gy is not None, x.dtype.stored, acc), shape),
+        joined(by_name("grad whole ctype acc", gy is not None, whole, x.dtype.stored, acc), shape),
         args,
         global_size=(args["channels"] * args["parts"] * group,),
         local_size=(group,),
