@@ -170,31 +170,69 @@ def record_backward(
     if joint is not None:
         first = joint.apply(tracer, first, memory, gradients)
     forward, steps = tracer.steps[:first], tracer.steps[first:]
+    crossing = _crossing(forward, steps, gradients, arguments, overwritten)
+    trace = _backward_trace(steps, grads, crossing, memory, gradients)
+    del tracer.steps[first:]
+    with mode.using(grad=False):
+        copies = tuple(x.detach().clone().array for x in crossing.lost)
+    saved = (*crossing.saved, *copies)
+    return Backward(trace, roots, saved, crossing.read, tuple(leaves), tuple(wanted), inner)
+
+
+class _Crossing(NamedTuple):
+    """What a walk reads that it does not make itself, nor finds outside as it was.
+
+    Attributes:
+        saved: what the function made, each all that lies in its memory.
+        lost: tensors outside that the function will have overwritten.
+        read: positions of the call's tensors.
+    """
+
+    saved: tuple[Array, ...]
+    lost: tuple[Tensor, ...]
+    read: tuple[int, ...]
+
+
+def _crossing(
+    forward: Sequence[Step | Action],
+    steps: Sequence[Step | Action],
+    gradients: Sequence[Array],
+    arguments: Sequence[Tensor],
+    overwritten: Mapping[Storage, Tensor],
+) -> _Crossing:
+    """What comes from a function's steps to those of the walk back, in the order of its reads."""
     needed = [s for step in steps if isinstance(step, Step) for s in step.reads]
     needed = list(dict.fromkeys([*needed, *(a.storage for a in gradients)]))
     made = _made_by(forward)
     position = {t.array.storage: i for i, t in enumerate(arguments)}
-    read = tuple(position[s] for s in needed if s in position)
-    saved = tuple(_dense(made[s]) for s in needed if s in made and s not in position)
-    lost = [overwritten[s] for s in needed if s in overwritten]
-    # The forward plan gives these storages memory of its own; the backward has its own in turn.
-    own = [a.storage for a in (*saved, *(x.array for x in lost), *(memory[i] for i in read))]
-    moved = {s: Storage(s.device, s.nbytes) for s in own}
-    trace = Trace(
+    return _Crossing(
+        saved=tuple(_dense(made[s]) for s in needed if s in made and s not in position),
+        lost=tuple(overwritten[s] for s in needed if s in overwritten),
+        read=tuple(position[s] for s in needed if s in position),
+    )
+
+
+def _backward_trace(
+    steps: Sequence[Step | Action],
+    grads: Sequence[Tensor],
+    crossing: _Crossing,
+    memory: Sequence[Array],
+    gradients: Sequence[Array],
+) -> Trace:
+    """The walk's steps as a trace of their own: what crosses comes in behind the roots' gradients.
+
+    The forward plan gives that memory of its own; here it lies elsewhere.
+    """
+    arrived = (*crossing.saved, *(x.array for x in crossing.lost))
+    given = tuple(memory[i] for i in crossing.read)
+    moved = {a.storage: Storage(a.device, a.storage.nbytes) for a in (*arrived, *given)}
+    return Trace(
         tuple(_moved_step(step, moved) for step in steps),
-        (
-            *(g.array for g in grads),
-            *(_moved(a, moved) for a in (*saved, *(x.array for x in lost))),
-            *(_moved(memory[i], moved) for i in read),
-        ),
+        (*(g.array for g in grads), *(_moved(a, moved) for a in (*arrived, *given))),
         tuple(_moved(a, moved) for a in gradients),
         (),
-        chosen[0].device,
+        grads[0].device,
     )
-    del tracer.steps[first:]
-    with mode.using(grad=False):
-        saved += tuple(x.detach().clone().array for x in lost)
-    return Backward(trace, roots, saved, read, tuple(leaves), tuple(wanted), inner)
 
 
 def _inner(
