@@ -24,7 +24,7 @@ from ..errors import CheckpointError, ClnetError, DtypeError, shortened
 from ..nn import Parameter
 from ..tensor import Tensor
 from ..values import dtypes
-from ..values.shapes import contiguous_strides
+from ..values.shapes import contiguous_strides, last_place
 from .beside import BESIDE, set_state
 from .unpickle import Global, Machine
 
@@ -143,7 +143,7 @@ class _Reader:
             law = "a tensor has a stride for each axis"
             raise CheckpointError(self.name, law, size=shape, stride=strides)
         count, dtype = prod(shape), storage.dtype
-        last = start + sum((n - 1) * s for n, s in zip(shape, strides, strict=True))
+        last = start + last_place(shape, strides)
         outside = count and last >= storage.count
         if outside or count * dtype.itemsize > max(self.most_bytes, 1):
             raise CheckpointError(
