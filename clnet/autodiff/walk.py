@@ -457,9 +457,9 @@ def root_gradient(op_name: str, root: Any, gradient: Any) -> Any:
         )
     if gradient is None:
         if root.array.size != 1:
-            raise GradientError(
-                op_name, "a tensor of several elements needs a gradient", shape=root.shape
-            )
+            law = "a tensor of several elements needs a gradient"
+            hint = "Pass one of its shape, or make it one number, as with mean()"
+            raise GradientError(op_name, law, shape=root.shape, remedy=hint)
         if root.dtype.is_complex:
             law = "a complex number needs a gradient: which way it shall go"
             raise GradientError(op_name, law, dtype=root.dtype, remedy="Take the real part")

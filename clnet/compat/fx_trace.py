@@ -23,6 +23,9 @@ __all__ = ["Attribute", "GraphAppendingTracer", "Proxy", "TraceError", "Tracer",
 F = TypeVar("F")
 
 
+_REMEDY = "Give the argument in concrete_args, or put what depends on it into a function of wrap()"
+
+
 class TraceError(ValueError):
     """A function asks for what is known only when it runs."""
 
@@ -182,7 +185,8 @@ class TracerBase:
         Raises:
             TraceError: always.
         """
-        raise TraceError(f"fx: a branch depends on {obj!r}, which is known when the function runs")
+        law = f"fx: a branch depends on {obj!r}, which is known when the function runs"
+        raise TraceError(f"{law}. {_REMEDY}")
 
     def iter(self, obj: Proxy) -> Iterator[Any]:
         """A value's parts, which nobody has counted yet.
@@ -190,7 +194,8 @@ class TracerBase:
         Raises:
             TraceError: always.
         """
-        raise TraceError(f"fx: a loop goes over {obj!r}, which is known when the function runs")
+        law = f"fx: a loop goes over {obj!r}, which is known when the function runs"
+        raise TraceError(f"{law}. {_REMEDY}")
 
     def keys(self, obj: Proxy) -> Any:
         """A value's keys, for ``**``."""
