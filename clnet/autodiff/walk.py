@@ -206,13 +206,14 @@ class _Walk:
     def _arrived(self, node: Node) -> None:
         """Hand over the gradients of leaves that the node was the last way to."""
         for edge in node.edges:
-            if edge is None or id(edge.leaf) not in self._awaited:
+            if edge is None or (place := id(edge.leaf)) not in self._awaited:
                 continue
-            self._awaited[id(edge.leaf)] -= 1
-            if self._awaited[id(edge.leaf)] == 0:
-                self._join(_key(edge))
-            if self._awaited[id(edge.leaf)] == 0 and id(edge.leaf) in self.found:
-                leaf, grad = self.found.pop(id(edge.leaf))
+            self._awaited[place] -= 1
+            if self._awaited[place]:
+                continue
+            self._join(_key(edge))
+            if place in self.found:
+                leaf, grad = self.found.pop(place)
                 grad = leaf.hooks.run(grad, self.shown)
                 if not grad.is_sparse and self._is_held(grad):
                     self.shown.add(id(grad.array.storage))

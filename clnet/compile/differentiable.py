@@ -107,16 +107,7 @@ def is_whole(node: Any) -> bool:
     A state of a network that trains while it is read is such a result: who goes on from it
     detaches it.
     """
-    pending, known = [node], {id(node)}
-    while pending:
-        node = pending.pop()
-        if node.released:
-            return False
-        below = [e.node for e in node.edges if e is not None and e.node is not None]
-        new = [n for n in below if id(n) not in known]
-        known.update(map(id, new))
-        pending += new
-    return True
+    return not any(each.released for each in _nodes([node]))
 
 
 def record_backward(
@@ -248,7 +239,7 @@ def _without_backward(
     roots: tuple[int, ...], chosen: list[Tensor], place: Mapping[int, int], fault: GradientError
 ) -> Backward:
     """The backward of results through which no walk goes: who never asks for one is right."""
-    edges = [edge for node in _nodes(chosen) for edge in node.edges]
+    edges = [edge for node in _nodes([t.node for t in chosen]) for edge in node.edges]
     ends = [*{id(e.leaf): e.leaf for e in edges if e and e.leaf is not None}.values()]
     return Backward(
         trace=Trace((), (), (), (), chosen[0].device),
@@ -376,7 +367,7 @@ class _Played(Function):
 
 def _refuse_outer_graphs(roots: Sequence[Tensor], start: int) -> None:
     """A walk would go on behind the function, into a graph that is not its own."""
-    for node in _nodes(roots):
+    for node in _nodes([t.node for t in roots]):
         if node.sequence < start:
             raise TraceError(
                 "compile",
@@ -386,10 +377,10 @@ def _refuse_outer_graphs(roots: Sequence[Tensor], start: int) -> None:
             )
 
 
-def _nodes(roots: Sequence[Tensor]) -> Iterator[Node]:
-    """All nodes by which tensors were made."""
+def _nodes(first: Sequence[Node | None]) -> Iterator[Node]:
+    """Nodes, and all those below them."""
     seen: set[Node] = set()
-    waiting = [t.node for t in roots]
+    waiting = [*first]
     while waiting:
         node = waiting.pop()
         if node is None or node in seen:
