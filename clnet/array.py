@@ -198,16 +198,12 @@ class Array:
         mine, its = self._span(), other._span()
         if mine[0] >= its[1] or its[0] >= mine[1]:
             return False
-        return (self.offset, self.shape, self.strides, self.dtype) != (
-            *(other.offset, other.shape, other.strides),
-            other.dtype,
-        )
+        own = (self.offset, self.shape, self.strides, self.dtype)
+        return own != (other.offset, other.shape, other.strides, other.dtype)
 
     def _span(self) -> tuple[int, int]:
         """The first byte, and the one after the last."""
-        # As `last_place`, without a call: every op that writes asks.
-        last = sum((n - 1) * s for n, s in zip(self.shape, self.strides, strict=True))
-        size = self.dtype.itemsize
+        size, last = self.dtype.itemsize, last_place(self.shape, self.strides)
         return self.offset * size, (self.offset + last + 1) * size
 
     def numpy(self) -> np.ndarray:

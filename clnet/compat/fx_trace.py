@@ -168,11 +168,9 @@ class TracerBase:
         proxy_factory_fn: Callable[[Node], Any] | None = None,
     ) -> Any:
         """Write a call down and give its value."""
-        made = (
-            [self.create_arg(v) for v in args],
-            {k: self.create_arg(v) for k, v in kwargs.items()},
-        )
-        node = self.create_node(kind, target, tuple(made[0]), made[1], name, type_expr)
+        given = tuple([self.create_arg(v) for v in args])
+        by_name = {k: self.create_arg(v) for k, v in kwargs.items()}
+        node = self.create_node(kind, target, given, by_name, name, type_expr)
         return (proxy_factory_fn or self.proxy)(node)
 
     def create_arg(self, a: Any) -> Any:
