@@ -14,7 +14,14 @@ from .device import Device, Scratch, Storage, transfer
 from .errors import DtypeError
 from .values.dtypes import DType, from_numpy
 from .values.polling import polled
-from .values.shapes import Shape, Strides, contiguous_strides, is_contiguous, memory_order
+from .values.shapes import (
+    Shape,
+    Strides,
+    contiguous_strides,
+    is_contiguous,
+    last_place,
+    memory_order,
+)
 
 Form = tuple[Device, int, Shape, Strides, int, DType]
 """A device, bytes of a storage there, and how an array lies in it; of :class:`Array`."""
@@ -191,22 +198,19 @@ class Array:
         mine, its = self._span(), other._span()
         if mine[0] >= its[1] or its[0] >= mine[1]:
             return False
-        return (self.offset, self.shape, self.strides, self.dtype) != (
-            *(other.offset, other.shape, other.strides),
-            other.dtype,
-        )
+        own = (self.offset, self.shape, self.strides, self.dtype)
+        return own != (other.offset, other.shape, other.strides, other.dtype)
 
     def _span(self) -> tuple[int, int]:
         """The first byte, and the one after the last."""
-        last = sum((n - 1) * s for n, s in zip(self.shape, self.strides, strict=True))
-        size = self.dtype.itemsize
+        size, last = self.dtype.itemsize, last_place(self.shape, self.strides)
         return self.offset * size, (self.offset + last + 1) * size
 
     def numpy(self) -> np.ndarray:
         """A copy on the host; waits for the device."""
         if self.size == 0:
             return np.empty(self.shape, self.dtype.numpy)
-        span = 1 + sum((n - 1) * s for n, s in zip(self.shape, self.strides, strict=True))
+        span = 1 + last_place(self.shape, self.strides)
         sparse = span >= max(_SPARSE * self.size, _LEAST_SPAN)
         if sparse and self.device.traits.unified_memory and self.storage.buffer is not None:
             with self.map() as view:
@@ -256,7 +260,7 @@ class Array:
         if self.size == 0:
             yield np.empty(self.shape, self.dtype.numpy)
             return
-        span = 1 + sum((n - 1) * s for n, s in zip(self.shape, self.strides, strict=True))
+        span = 1 + last_place(self.shape, self.strides)
         item = self.dtype.itemsize
         with self.device.queue.map(self.storage, span * item, self.offset * item) as raw:
             yield self._shaped(raw.view(self.dtype.numpy), copy=False)

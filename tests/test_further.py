@@ -176,6 +176,8 @@ def test_a_module_is_as_before_after_a_functional_call():
     assert given.grad.tolist() == [[1, 1]]
     with pytest.raises(ArgumentError, match="names are the module's"):
         clnet.func.functional_call(layer, {"nothing": given}, clnet.ones(1, 2))
+    with pytest.raises(ArgumentError, match=r"every parameter and buffer is given.*'bias'"):
+        clnet.func.functional_call(layer, {"weight": given}, clnet.ones(1, 2), strict=True)
 
 
 def test_a_functional_call_gives_a_tensor_all_its_names():

@@ -78,7 +78,7 @@ def test_masked_whole_numbers_are_pytorchs(device):
     for name in ("sum", "prod", "amax", "amin", "var"):
         both(name, 0, x=whole)
     both("median", 1, x=whole, mask=None)
-    with pytest.raises(ValueError, match="one is named in each row"):
+    with pytest.raises(ValueError, match=r"one is named in each row.*\.float\(\)"):
         masked.median(clnet.tensor(whole), 2, mask=clnet.tensor(MASK))
     with pytest.raises(ValueError, match="floating or complex"):
         masked.mean(clnet.tensor(whole))

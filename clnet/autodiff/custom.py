@@ -185,6 +185,9 @@ class Function:
 
         Returns:
             What ``forward`` returns.
+
+        Raises:
+            ArgumentError: if arguments are named and ``forward`` gets a ``ctx``.
         """
         if cls.setup_context is not None:
             args = _all_arguments(cls.forward, args, named)
@@ -402,7 +405,11 @@ class _Applied(Op):
     def backward(
         self, saved: Any, grads: tuple[Any, ...], needs: tuple[bool, ...]
     ) -> tuple[Any, ...]:
-        """The user's, checked."""
+        """The user's, checked.
+
+        Raises:
+            GradientError: if it gives not a gradient of its shape, or None, for each argument.
+        """
         ctx = self.ctx
         if ctx.materialize_grads:
             where = next(g for g in grads if g is not None).device

@@ -40,7 +40,8 @@ def listed_inputs(inputs: Any) -> tuple[Any, ...] | None:
         raise ArgumentError("backward", "inputs are one tensor or more", remedy="Leave inputs out")
     without = [k for k, x in enumerate(listed) if not x.requires_grad]
     if without:
-        raise GradientError("backward", "inputs require gradients", without=without)
+        hint = "Leave these out, or call requires_grad_() on them before"
+        raise GradientError("backward", "inputs require gradients", without=without, remedy=hint)
     return listed
 
 
@@ -59,7 +60,8 @@ def require_gradient(tensor: Any, value: Any) -> None:
             return
     require_tensors("grad", grad=value)
     if value is tensor:
-        raise GradientError("grad", "a tensor is not its own gradient", shape=tensor.shape)
+        law = "a tensor is not its own gradient"
+        raise GradientError("grad", law, shape=tensor.shape, remedy="Give it a clone()")
     own, its = ((x.shape, x.dtype, x.device) for x in (tensor, value))
     if own != its:
         law = "a gradient has its tensor's shape, dtype and device"
@@ -78,5 +80,6 @@ def checked_flag(tensor: Any, requires_grad: bool) -> bool:  # noqa: FBT001 - Py
         raise GradientError("requires_grad_", law, remedy="Use detach()")
     if requires_grad and not tensor.dtype.differentiable:
         law = "only floating and complex tensors have gradients"
-        raise GradientError("requires_grad_", law, dtype=tensor.dtype)
+        hint = "Convert it with .float() before"
+        raise GradientError("requires_grad_", law, dtype=tensor.dtype, remedy=hint)
     return bool(requires_grad) and tensor.node is None

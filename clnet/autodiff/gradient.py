@@ -55,14 +55,7 @@ def grad(
     """
     del only_inputs
     roots = [outputs] if isinstance(outputs, Tensor) else list(outputs)
-    alone = isinstance(inputs, Tensor) or is_edge(inputs) or not is_iterable(inputs)
-    targets: list[Any] = [inputs] if alone else list(inputs)
-    targets = [x.target() if is_edge(x) else x for x in targets]
-    for x in targets:
-        if not hasattr(x, "node"):
-            require_tensors("grad", inputs=x)
-    if not targets:
-        raise GradientError("grad", "inputs are one tensor or more", inputs=0)
+    targets = _targets(inputs)
     if grad_outputs is None:
         given: list[Tensor | None] = [None] * len(roots)
     else:
@@ -86,20 +79,38 @@ def grad(
         create_graph=create_graph,
     )
     held = held_by(given)
-    results = tuple(_own(found[id(t)][1], held) if id(t) in found else None for t in targets)
+    results = [_own(found[id(t)][1], held) if id(t) in found else None for t in targets]
     if materialize_grads:
         return tuple(
             t.new_zeros(t.shape, requires_grad=create_graph) if r is None else r
             for t, r in zip(targets, results, strict=True)
         )
-    if not allow_unused and any(r is None for r in results):
+    unused = [i for i, r in enumerate(results) if r is None]
+    if unused and not allow_unused:
         raise GradientError(
             "grad",
             "an input was not used by the outputs",
-            unused=[i for i, r in enumerate(results) if r is None],
+            unused=unused,
             remedy="Pass allow_unused=True to get None for it",
         )
-    return results
+    return tuple(results)
+
+
+def _targets(inputs: Any) -> list[Any]:
+    """What gradients are asked for: tensors, or results of nodes that stand for edges.
+
+    Raises:
+        KindError: if one is neither a tensor nor an edge.
+        GradientError: if there is none.
+    """
+    alone = isinstance(inputs, Tensor) or is_edge(inputs) or not is_iterable(inputs)
+    found = [x.target() if is_edge(x) else x for x in ([inputs] if alone else inputs)]
+    for x in found:
+        if not hasattr(x, "node"):
+            require_tensors("grad", inputs=x)
+    if not found:
+        raise GradientError("grad", "inputs are one tensor or more", inputs=0)
+    return found
 
 
 def _own(gradient: Tensor, held: set[int]) -> Tensor:

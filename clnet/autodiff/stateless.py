@@ -35,6 +35,7 @@ def functional_call(
 
     Raises:
         ArgumentError: if a name is none of the module's, or one is missing that must be there.
+        DtypeError: if the tensors are no mapping, or ``module`` is no module.
     """
     several = isinstance(parameter_and_buffer_dicts, tuple)
     given: dict[str, Tensor] = {}
@@ -48,9 +49,11 @@ def functional_call(
     names = _names(module)
     own = {name: name for name in given}
     tied = _tied(names, given) | own if tie_weights else own
-    if given.keys() - names.keys() or (strict and names.keys() - tied.keys()):
-        wrong = sorted(given.keys() - names.keys()) or sorted(names.keys() - tied.keys())
-        raise ArgumentError("functional_call", "names are the module's", names=wrong)
+    if unknown := sorted(given.keys() - names.keys()):
+        raise ArgumentError("functional_call", "names are the module's", names=unknown)
+    if strict and (missing := sorted(names.keys() - tied.keys())):
+        law = "with strict every parameter and buffer is given"
+        raise ArgumentError("functional_call", law, missing=missing)
     with with_tensors(module, {name: given[source] for name, source in tied.items()}):
         listed = () if args is None else args if isinstance(args, tuple) else (args,)
         return module(*listed, **(kwargs or {}))

@@ -93,6 +93,7 @@ def backward(
 
     Raises:
         GradientError: as ``Tensor.backward``.
+        ArgumentError: if there is not a gradient, or None, for each tensor.
     """
     several = is_iterable(tensors) and not isinstance(tensors, Tensor)
     roots: list[Any] = list(tensors) if several else [tensors]

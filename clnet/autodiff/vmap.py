@@ -135,7 +135,11 @@ def _require_undrawn(before: int) -> None:
 
 
 def parts_of(tree: Any, dims: Any) -> list[tuple[Any, Any, Any]] | None:
-    """Key, part and axis of each part of a container; None: it is none."""
+    """Key, part and axis of each part of a container; None: it is none.
+
+    Raises:
+        ArgumentError: if there is not an axis for each part.
+    """
     if not isinstance(tree, dict | list | tuple):
         return None
     keys: Any = list(tree) if isinstance(tree, dict) else list(range(len(tree)))

@@ -206,13 +206,14 @@ class _Walk:
     def _arrived(self, node: Node) -> None:
         """Hand over the gradients of leaves that the node was the last way to."""
         for edge in node.edges:
-            if edge is None or id(edge.leaf) not in self._awaited:
+            if edge is None or (place := id(edge.leaf)) not in self._awaited:
                 continue
-            self._awaited[id(edge.leaf)] -= 1
-            if self._awaited[id(edge.leaf)] == 0:
-                self._join(_key(edge))
-            if self._awaited[id(edge.leaf)] == 0 and id(edge.leaf) in self.found:
-                leaf, grad = self.found.pop(id(edge.leaf))
+            self._awaited[place] -= 1
+            if self._awaited[place]:
+                continue
+            self._join(_key(edge))
+            if place in self.found:
+                leaf, grad = self.found.pop(place)
                 grad = leaf.hooks.run(grad, self.shown)
                 if not grad.is_sparse and self._is_held(grad):
                     self.shown.add(id(grad.array.storage))
@@ -457,9 +458,9 @@ def root_gradient(op_name: str, root: Any, gradient: Any) -> Any:
         )
     if gradient is None:
         if root.array.size != 1:
-            raise GradientError(
-                op_name, "a tensor of several elements needs a gradient", shape=root.shape
-            )
+            law = "a tensor of several elements needs a gradient"
+            hint = "Pass one of its shape, or make it one number, as with mean()"
+            raise GradientError(op_name, law, shape=root.shape, remedy=hint)
         if root.dtype.is_complex:
             law = "a complex number needs a gradient: which way it shall go"
             raise GradientError(op_name, law, dtype=root.dtype, remedy="Take the real part")

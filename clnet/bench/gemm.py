@@ -241,8 +241,7 @@ def measure(
     return Result(case, error, statistics.median(own_times), other)
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    """Print a table; ``--help`` lists the options."""
+def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="clnet bench gemm", description=__doc__)
     parser.add_argument("--device", help="as in clnet.device()")
     parser.add_argument("--threads", type=int, help="PyTorch's threads on a CPU (as many as we)")
@@ -257,7 +256,12 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--packed", action="store_true", help="b is packed before, for all turns")
     parser.add_argument("--portable", action="store_true", help="in plain OpenCL C alone")
     parser.add_argument("--json", action="store_true", help="one JSON line for each case")
-    options = parser.parse_args(argv)
+    return parser.parse_args(argv)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Print a table; ``--help`` lists the options."""
+    options = _options(argv)
     where = device(options.device)
     target = where.target
     if options.portable:
@@ -275,28 +279,25 @@ def main(argv: Sequence[str] | None = None) -> None:
     names = selected("bench gemm", [case.name for case in cases], options.only)
     peer = None if options.against == "nothing" else peer_on(where, options.threads)
     if not options.json:
-        print(f"{where.identity.name}; {peer.name if peer else 'PyTorch not compared'}")
-        heads = ("us", "GFLOP/s") + ("torch us", "GFLOP/s", "ratio") * (peer is not None)
-        print(f"{'product':29} {'m x n x k':26} {heads[0]:>10} {heads[1]:>9}", end="")
-        print("".join(f" {h:>{w}}" for h, w in zip(heads[2:], (10, 9, 6), strict=False)))
+        _print_heads(where, peer)
+    how = {"rounds": options.rounds, "packed": options.packed, "precision": precision}
     ratios: list[float] = []
     for case in cases:
         if case.name in names:
-            result = measure(
-                case,
-                where,
-                target,
-                rounds=options.rounds,
-                peer=peer,
-                packed=options.packed,
-                precision=precision,
-            )
+            result = measure(case, where, target, peer=peer, **how)
             print(result.json(where) if options.json else result.row(), flush=True)
             if result.peer_seconds is not None:
                 ratios.append(result.peer_seconds / result.seconds)
     if ratios and not options.json:
         print(f"geometric mean of {len(ratios)}: {statistics.geometric_mean(ratios):.2f}", end="")
         print(f"; least {min(ratios):.2f}")
+
+
+def _print_heads(where: Device, peer: Peer | None) -> None:
+    print(f"{where.identity.name}; {peer.name if peer else 'PyTorch not compared'}")
+    heads = ("us", "GFLOP/s") + ("torch us", "GFLOP/s", "ratio") * (peer is not None)
+    print(f"{'product':29} {'m x n x k':26} {heads[0]:>10} {heads[1]:>9}", end="")
+    print("".join(f" {h:>{w}}" for h, w in zip(heads[2:], (10, 9, 6), strict=False)))
 
 
 def _cases(names: str | None, where: Device) -> Iterator[Case]:

@@ -8,6 +8,7 @@ import os
 import statistics
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -70,8 +71,7 @@ def measured(options: argparse.Namespace, where: Device) -> dict[str, Any]:
     for name in names:
         if name not in PEERS:
             raise ArgumentError("--against", f"it names {', '.join(PEERS)} or nothing", name=name)
-    own = where.traits.compute_units if where.traits.kind is DeviceKind.CPU else os.cpu_count()
-    threads = options.threads or own or 1
+    threads = options.threads or _threads_beside(where)
     with mode.using(device=where), no_grad():
         model = onnx.load(options.path)
         arrays = onnx.drawn(model, sizes, batch=options.batch_size)
@@ -80,29 +80,17 @@ def measured(options: argparse.Namespace, where: Device) -> dict[str, Any]:
         outputs = _arrays(plan(*tensors))
         peers = {name: PEERS[name](options.path, arrays, threads) for name in names}
         found: dict[str, Any] = {}
-        for ask in peers.values():
-            apart = [_difference(y, wanted) for y, wanted in zip(outputs, ask(), strict=True)]
-            found["difference"] = max([*apart, found.get("difference", 0.0)])
-        if found.get("difference", 0.0) > _TOLERANCE:
-            return found
+        if peers:
+            found["difference"] = max(_apart(outputs, ask()) for ask in peers.values())
+            if found["difference"] > _TOLERANCE:
+                return found
         found["launches"] = plan.plans[-1].num_launches
         runs: dict[str, Run] = {**peers}
         if options.int8:
             eight = compiled(onnx.quantize(model, [tensors]))
-            apart = map(_difference, _arrays(eight(*tensors)), outputs)
-            found["difference of 8 bits"] = max(apart)
-
-            def in_8_bits() -> None:
-                eight(*tensors)
-                where.synchronize()
-
-            runs["8 bits"] = in_8_bits
-
-        def ours() -> None:
-            plan(*tensors)
-            where.synchronize()
-
-        runs["ours"] = ours
+            found["difference of 8 bits"] = _apart(_arrays(eight(*tensors)), outputs)
+            runs["8 bits"] = partial(_finished, where, eight, tensors)
+        runs["ours"] = partial(_finished, where, plan, tensors)
         turns = _in_turns(runs, options.seconds)
         found["clnet, ms"] = turns["ours"]
         found["host, us a call"] = _host(lambda: plan(*tensors), where)
@@ -113,6 +101,23 @@ def measured(options: argparse.Namespace, where: Device) -> dict[str, Any]:
             found[f"{name}, ms"] = turns[name]
             found[f"clnet over {name}"] = turns[name] / turns["ours"]
     return found
+
+
+def _threads_beside(where: Device) -> int:
+    """As many threads for others as the device has cores."""
+    own = where.traits.compute_units if where.traits.kind is DeviceKind.CPU else os.cpu_count()
+    return own or 1
+
+
+def _finished(where: Device, plan: Callable[..., Any], tensors: Sequence[Any]) -> None:
+    plan(*tensors)
+    where.synchronize()
+
+
+def _apart(found: Sequence[np.ndarray], wanted: Sequence[np.ndarray]) -> float:
+    """The largest difference of all outputs, as :func:`_difference` has it."""
+    pairs = zip(found, wanted, strict=True)
+    return max((_difference(*pair) for pair in pairs), default=0.0)
 
 
 def _arrays(made: Any) -> list[np.ndarray]:

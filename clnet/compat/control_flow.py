@@ -72,6 +72,10 @@ def associative_scan(
     Returns:
         As ``xs``; the first along the axis are those of ``xs``.
 
+    Raises:
+        ArgumentError: if there is no tensor, their shapes differ, or there is no such mode.
+        BoundsError: if they have no such axis.
+
     Example:
         >>> import clnet
         >>> clnet.associative_scan(lambda x, y: x * y, clnet.tensor([1, 2, 3, 4]), dim=0).tolist()

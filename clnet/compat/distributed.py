@@ -86,6 +86,8 @@ is_nccl_available = is_gloo_available = is_torchelastic_launched
 
 
 def _refused(name: str) -> Callable[..., Any]:
+    """A function of PyTorch's that stands on calls in other processes, of which there are none."""
+
     def refuse(*args: Any, **kwargs: Any) -> Any:
         del args, kwargs
         raise DeviceError(
@@ -95,24 +97,24 @@ def _refused(name: str) -> Callable[..., Any]:
         )
 
     refuse.__name__ = refuse.__qualname__ = name
-    refuse.__doc__ = "Raises: there is nothing of it."
+    refuse.__doc__ = "Refuse: there are no calls in other processes."
     return refuse
 
 
-_CALLS = (
+_OF_CALLS = (
     *("RRef", "RemoteModule", "TensorPipeRpcBackendOptions", "get_worker_info", "init_rpc"),
     *("remote", "rpc_async", "rpc_sync", "shutdown"),
 )
 rpc = ModuleType("clnet.distributed.rpc", "Calls in other processes: there are none.")
 rpc.__dict__.update(
-    {name: _refused(f"rpc.{name}") for name in _CALLS},
+    {name: _refused(f"rpc.{name}") for name in _OF_CALLS},
     is_available=is_torchelastic_launched,
 )
 
 
-_AGAINST = ("backward", "context", "get_gradients")
+_OF_THEIR_GRADIENTS = ("backward", "context", "get_gradients")
 autograd = ModuleType("clnet.distributed.autograd", "Gradients through other processes.")
-autograd.__dict__.update({name: _refused(f"autograd.{name}") for name in _AGAINST})
+autograd.__dict__.update({name: _refused(f"autograd.{name}") for name in _OF_THEIR_GRADIENTS})
 autograd.__dict__["is_available"] = is_torchelastic_launched
 
 

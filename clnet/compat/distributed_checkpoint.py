@@ -28,6 +28,7 @@ from ..ranks.world import Group
 from ..tensor import Tensor, tensor
 from ..values.dtypes import from_name
 from ..values.futures import Future
+from ..values.record import NamedTuple
 from . import distributed_state as state_dict
 
 __all__ = [
@@ -191,8 +192,7 @@ def save(
     rank = 0 if group is None else group.rank()
     leaves = list(_leaves(_asked(state_dict)))
     tensors = [leaf for leaf in leaves if isinstance(leaf.value, DTensor | Tensor)]
-    plans = _told("save", group, [_plan(leaf) for leaf in tensors])
-    problem, entries = _joined(plans)
+    problem, entries = _joined(_told("save", group, [_plan(leaf) for leaf in tensors]))
 
     def begin() -> None:
         if problem is not None:
@@ -366,46 +366,70 @@ def _part_name(name: str, begin: Place) -> str:
     return f"{name}@{','.join(map(str, begin))}"
 
 
-def _plan(leaf: _Leaf) -> tuple[Any, ...]:
-    """What a rank tells of a tensor: name, shape, dtype, where its part begins and how large it is.
+class _Plan(NamedTuple):
+    """What a rank tells of a tensor.
 
-    Of an optimiser's own state a hash, too: rank 0's is written for all.
+    Attributes:
+        name: the way to it.
+        shape, dtype: of the whole.
+        begin, size: of the rank's part.
+        shared: whether that is all of it, on every rank.
+        digest: a hash of an optimiser's own state, of which rank 0's is written for all; else "".
     """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    begin: Place
+    size: tuple[int, ...]
+    shared: bool
+    digest: str
+
+
+def _plan(leaf: _Leaf) -> _Plan:
     begin, own = leaf.part()
     shared = not isinstance(leaf.value, DTensor)
     digest = ""
     if shared and leaf.alike and own.ndim:
         digest = hashlib.sha256(own.detach().contiguous().array.numpy().tobytes()).hexdigest()
-    return leaf.name, leaf.shape, own.dtype.name, begin, tuple(own.shape), shared, digest
+    size = tuple(own.shape)
+    return _Plan(leaf.name, leaf.shape, own.dtype.name, begin, size, shared, digest)
 
 
-def _joined(
-    plans: list[list[tuple[Any, ...]]],
-) -> tuple[CheckpointError | None, dict[str, _Entry]]:
+def _misfit(rank: int, plan: list[_Plan], first: Mapping[str, _Plan]) -> CheckpointError | None:
+    """Why what a rank tells does not go with what rank 0 does, by names; None: it does."""
+    names = [told.name for told in plan]
+    if sorted(names) != sorted(first) or len(set(names)) < len(names):
+        law = "all ranks have tensors of the same names, each once"
+        differing = sorted({*names} ^ {*first})[:5]
+        return CheckpointError("save", law, rank=rank, differing=differing)
+    for told in plan:
+        its = first[told.name]
+        if told.digest != its.digest:
+            law = "an optimiser's own state is the same on all ranks"
+            remedy = "Its parameters lie in parts: write get_optimizer_state_dict(model, o)"
+            return CheckpointError("save", law, name=told.name, rank=rank, remedy=remedy)
+        here, there = (told.shape, told.dtype), (its.shape, its.dtype)
+        if here != there:
+            law = "a tensor has one shape and dtype on all ranks"
+            return CheckpointError("save", law, name=told.name, rank=rank, has=here, first=there)
+    return None
+
+
+def _joined(plans: list[list[_Plan]]) -> tuple[CheckpointError | None, dict[str, _Entry]]:
     """What all ranks have; each part is the first's that has it."""
+    first = {told.name: told for told in plans[0]}
     entries: dict[str, _Entry] = {}
-    first = {told[0]: told for told in plans[0]}
     for rank, plan in enumerate(plans):
-        names = [told[0] for told in plan]
-        if sorted(names) != sorted(first) or len(set(names)) < len(names):
-            law = "all ranks have tensors of the same names, each once"
-            differing = sorted({*names} ^ {*first})[:5]
-            return CheckpointError("save", law, rank=rank, differing=differing), {}
-        for name, shape, dtype, begin, size, shared, digest in plan:
-            if digest != first[name][6]:
-                law = "an optimiser's own state is the same on all ranks"
-                remedy = "Its parameters lie in parts: write get_optimizer_state_dict(model, o)"
-                return CheckpointError("save", law, name=name, rank=rank, remedy=remedy), {}
-            if (shape, dtype) != first[name][1:3]:
-                law = "a tensor has one shape and dtype on all ranks"
-                here, there = (shape, dtype), first[name][1:3]
-                return CheckpointError("save", law, name=name, rank=rank, has=here, first=there), {}
+        problem = _misfit(rank, plan, first)
+        if problem is not None:
+            return problem, {}
+        for name, shape, dtype, begin, size, shared, _ in plan:
             entry = entries.setdefault(name, _Entry(shape, dtype))
             if shared and rank:
                 continue
-            if all(begin != known[0] for known in entry.parts) and (
-                0 not in size or not entry.parts
-            ):
+            is_new = all(begin != known[0] for known in entry.parts)
+            if is_new and (0 not in size or not entry.parts):
                 entry.parts.append((begin, size, f"__{rank}_0.distcp", _part_name(name, begin)))
     return None, entries
 
@@ -430,7 +454,9 @@ def _read(folder: Path, asked: dict[str, Any], *, partly: bool) -> None:
         raise CheckpointError(str(folder), law, name_state_checkpoint=wrong[:3])
     if missing and not partly:
         law = "the checkpoint has what the state has"
-        raise CheckpointError(str(folder), law, missing=missing[:5], number=len(missing))
+        told = {"missing": missing[:5], "number": len(missing)}
+        hint = "A DefaultLoadPlanner(allow_partial_load=True) leaves what is missing as it is"
+        raise CheckpointError(str(folder), law, **told, remedy=hint)
     for leaf in leaves:
         if leaf.name in missing:
             continue

@@ -126,6 +126,9 @@ class Lenient(Compiled):
     lenient = True
 
 
+_OWN = ("_parameters", "_buffers", "_modules", "_clnet_hooks")  # what it has beside the module's
+
+
 class OptimizedModule(Lenient):
     """A compiled module that holds the module as ``_orig_mod``: checkpoints have that in names.
 
@@ -155,9 +158,6 @@ class OptimizedModule(Lenient):
 
     def _load_from_state_dict(self, *args: Any) -> None:
         """The module below loads."""
-
-
-_OWN = ("_parameters", "_buffers", "_modules", "_clnet_hooks")
 
 
 @wraps(compiled)

@@ -20,6 +20,7 @@ __all__ = [
 
 
 _current_level = -1  # of PyTorch's blocks; there is none
+_ENTER = "Use dual_level()"
 
 
 class UnpackedDualTensor(NamedTuple):
@@ -41,7 +42,9 @@ def enter_dual_level() -> int:
         GradientError: within another.
     """
     if _level() is not None:
-        raise GradientError("forward_ad", "levels of tangents are not within each other")
+        law = "levels of tangents are not within each other"
+        hint = "Leave the outer one, or take clnet.func.jvp, whose are"
+        raise GradientError("forward_ad", law, remedy=hint)
     around = mode.current().batching or ()
     mode.change(batching=(*around, DualLevel(len(around))))
     return 0
@@ -55,7 +58,7 @@ def exit_dual_level(*, level: int | None = None) -> None:
     """
     del level
     if _level() is None:
-        raise GradientError("forward_ad", "a level of tangents was entered")
+        raise GradientError("forward_ad", "a level of tangents was entered", remedy=_ENTER)
     rest = tuple(o for o in mode.current().batching or () if not isinstance(o, DualLevel))
     mode.change(batching=rest or None)
 
@@ -99,7 +102,7 @@ def make_dual(tensor: Any, tangent: Any, *, level: int | None = None) -> Any:
     name, own = "forward_ad.make_dual", _level()
     require_tensors(name, tensor=tensor, tangent=tangent)
     if own is None:
-        raise GradientError(name, "a level of tangents was entered", remedy="Use dual_level()")
+        raise GradientError(name, "a level of tangents was entered", remedy=_ENTER)
     if not tensor.dtype.differentiable or tangent.dtype is not tensor.dtype:
         law = "floating tensors have tangents, of their dtype"
         raise ArgumentError(name, law, tensor=tensor.dtype, tangent=tangent.dtype)

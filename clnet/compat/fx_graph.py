@@ -257,11 +257,8 @@ class Graph:
     def __init__(
         self, owning_module: Any = None, tracer_cls: Any = None, tracer_extras: Any = None
     ) -> None:
-        self.owning_module, self._tracer_cls, self._tracer_extras = (
-            owning_module,
-            tracer_cls,
-            tracer_extras,
-        )
+        del tracer_extras
+        self.owning_module, self._tracer_cls = owning_module, tracer_cls
         self._root = Node(self, "", "root", "")
         self.insertion = self._root
         self._names: set[str] = set()

@@ -23,6 +23,9 @@ __all__ = ["Attribute", "GraphAppendingTracer", "Proxy", "TraceError", "Tracer",
 F = TypeVar("F")
 
 
+_REMEDY = "Give the argument in concrete_args, or put what depends on it into a function of wrap()"
+
+
 class TraceError(ValueError):
     """A function asks for what is known only when it runs."""
 
@@ -165,11 +168,9 @@ class TracerBase:
         proxy_factory_fn: Callable[[Node], Any] | None = None,
     ) -> Any:
         """Write a call down and give its value."""
-        made = (
-            [self.create_arg(v) for v in args],
-            {k: self.create_arg(v) for k, v in kwargs.items()},
-        )
-        node = self.create_node(kind, target, tuple(made[0]), made[1], name, type_expr)
+        given = tuple([self.create_arg(v) for v in args])
+        by_name = {k: self.create_arg(v) for k, v in kwargs.items()}
+        node = self.create_node(kind, target, given, by_name, name, type_expr)
         return (proxy_factory_fn or self.proxy)(node)
 
     def create_arg(self, a: Any) -> Any:
@@ -182,7 +183,8 @@ class TracerBase:
         Raises:
             TraceError: always.
         """
-        raise TraceError(f"fx: a branch depends on {obj!r}, which is known when the function runs")
+        law = f"fx: a branch depends on {obj!r}, which is known when the function runs"
+        raise TraceError(f"{law}. {_REMEDY}")
 
     def iter(self, obj: Proxy) -> Iterator[Any]:
         """A value's parts, which nobody has counted yet.
@@ -190,7 +192,8 @@ class TracerBase:
         Raises:
             TraceError: always.
         """
-        raise TraceError(f"fx: a loop goes over {obj!r}, which is known when the function runs")
+        law = f"fx: a loop goes over {obj!r}, which is known when the function runs"
+        raise TraceError(f"{law}. {_REMEDY}")
 
     def keys(self, obj: Proxy) -> Any:
         """A value's keys, for ``**``."""

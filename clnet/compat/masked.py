@@ -261,7 +261,8 @@ def median(
     if floats:
         return y
     if y.isnan().any():
-        raise ValueError("masked.median: of whole numbers one is named in each row")
+        law = "masked.median: of whole numbers one is named in each row"
+        raise ValueError(f"{law}. Convert the input with .float(), whose median of none is NaN")
     return y.to(dtype or input.dtype)
 
 

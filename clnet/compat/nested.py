@@ -70,6 +70,10 @@ def as_nested_tensor(
         dtype: of the result; None: the elements'.
         device: of the result; None: the elements'.
         layout: as there.
+
+    Raises:
+        ArgumentError: if there is no element.
+        ShapeError: if elements differ in their number of axes, or jagged ones in several axes.
     """
     if isinstance(ts, NestedTensor):
         return ts

@@ -38,6 +38,33 @@ def _inner(op: str, x: NestedTensor, dim: int) -> int:
     return axis - 1
 
 
+def _taken(rest: list[Any], given: Given, name: str, default: Any = None) -> Any:
+    """An argument by its name, or the next by place; it is used up."""
+    if name in given:
+        return given.pop(name)
+    return rest.pop(0) if rest else default
+
+
+def _needed(op: str, rest: list[Any], given: Given, name: str) -> Any:
+    """The same of an argument without a default.
+
+    Raises:
+        ArgumentError: if it is not given, or None.
+    """
+    found = _taken(rest, given, name)
+    if found is None:
+        raise ArgumentError(op, f"{name} is given")
+    return found
+
+
+def _listed(places: list[Any], given: Given, name: str) -> list[Any]:
+    """Whole numbers that are given one by one, as one sequence, or by its name."""
+    if name in given:
+        return list(given.pop(name))
+    alone = len(places) == 1 and not isinstance(places[0], int)
+    return list(places[0]) if alone else places
+
+
 def _refuse(op: str) -> Any:
     raise ArgumentError(
         op, "the function takes no nested tensors", remedy="Call it with each of x.unbind()"
@@ -116,10 +143,7 @@ def _normalized(op: str, func: Callable[..., Any], args: Any, given: Given) -> A
 def _along(op: str, func: Callable[..., Any], args: Any, given: Given) -> Any:
     """A function along one axis, which keeps it."""
     x, *rest = args
-    dim = given.pop("dim") if "dim" in given else rest.pop(0) if rest else None
-    if dim is None:
-        raise ArgumentError(op, "dim is given")
-    axis = _axis(op, x, dim)
+    axis = _axis(op, x, _needed(op, rest, given, "dim"))
     if x.rows is not None and axis == x.ragged:
         return x.of_parts([func(part, axis - 1, *rest, **given) for part in x.parts()])
     return x.each(lambda v: func(v, axis - 1, *rest, **given))
@@ -127,8 +151,8 @@ def _along(op: str, func: Callable[..., Any], args: Any, given: Given) -> Any:
 
 def _reduced(op: str, func: Callable[..., Any], args: Any, given: Given) -> Any:
     x, *rest = args
-    dim = given.pop("dim") if "dim" in given else rest.pop(0) if rest else None
-    keep = given.pop("keepdim") if "keepdim" in given else rest.pop(0) if rest else False
+    dim = _taken(rest, given, "dim")
+    keep = _taken(rest, given, "keepdim", False)
     if dim is None:
         return func(ops.cat([part.reshape(-1) for part in x.parts()]), **given)
     dims = tuple(d % x.ndim for d in (dim if isinstance(dim, list | tuple) else (dim,)))
@@ -195,8 +219,7 @@ def _transpose(op: str, func: Callable[..., Any], args: Any, given: Given) -> An
 
 def _permute(op: str, func: Callable[..., Any], args: Any, given: Given) -> Any:
     x, *dims = args
-    dims = list(given["dims"]) if "dims" in given else dims
-    dims = list(dims[0]) if len(dims) == 1 else dims
+    dims = _listed(dims, given, "dims")
     order = [d % x.ndim for d in dims]
     if order[0] != 0:
         raise ArgumentError(op, "the batch's axis stays the first", dims=dims)
@@ -206,8 +229,7 @@ def _permute(op: str, func: Callable[..., Any], args: Any, given: Given) -> Any:
 
 def _reshape(op: str, func: Callable[..., Any], args: Any, given: Given) -> Any:
     x, *sizes = args
-    sizes = list(given["shape"]) if "shape" in given else sizes
-    sizes = list(sizes[0]) if len(sizes) == 1 and not isinstance(sizes[0], int) else list(sizes)
+    sizes = _listed(sizes, given, "shape")
     if x.rows is None:
         if sizes[0] not in (-1, len(x)):
             raise ShapeError(op, "the batch's axis stays", sizes=sizes, batch=len(x))
@@ -228,7 +250,7 @@ def _reshape(op: str, func: Callable[..., Any], args: Any, given: Given) -> Any:
 
 def _expand(op: str, func: Callable[..., Any], args: Any, given: Given) -> Any:
     x, *sizes = args
-    sizes = list(sizes[0]) if len(sizes) == 1 and not isinstance(sizes[0], int) else list(sizes)
+    sizes = _listed(sizes, given, "size")
     return x.each(
         lambda v: v.expand([-1 if n == -1 or isinstance(n, RaggedSize) else n for n in sizes[1:]])
     )
@@ -236,17 +258,15 @@ def _expand(op: str, func: Callable[..., Any], args: Any, given: Given) -> Any:
 
 def _unflatten(op: str, func: Callable[..., Any], args: Any, given: Given) -> Any:
     x, *rest = args
-    dim = rest[0] if rest else given["dim"]
-    sizes = rest[1] if len(rest) > 1 else given["sizes"]
-    axis = _inner(op, x, dim)
+    axis = _inner(op, x, _needed(op, rest, given, "dim"))
+    sizes = _needed(op, rest, given, "sizes")
     ragged = x.ragged + (len(sizes) - 1 if axis + 1 < x.ragged else 0)
     return x.each(lambda v: v.unflatten(axis, sizes), ragged)
 
 
 def _flatten(op: str, func: Callable[..., Any], args: Any, given: Given) -> Any:
     x, *rest = args
-    start = rest[0] if rest else given.get("start_dim", 0)
-    end = rest[1] if len(rest) > 1 else given.get("end_dim", -1)
+    start, end = _taken(rest, given, "start_dim", 0), _taken(rest, given, "end_dim", -1)
     a, b = _inner(op, x, start), _inner(op, x, end)
     if x.rows is not None and a < x.ragged - 1 < b:
         raise ArgumentError(op, "the axes are not the ragged one", start_dim=start, end_dim=end)
@@ -255,14 +275,14 @@ def _flatten(op: str, func: Callable[..., Any], args: Any, given: Given) -> Any:
 
 
 def _unsqueeze(op: str, func: Callable[..., Any], args: Any, given: Given) -> Any:
-    x, dim = args[0], args[1] if len(args) > 1 else given["dim"]
-    axis = _axis(op, x, dim, more=1)
+    x, *rest = args
+    axis = _axis(op, x, _needed(op, rest, given, "dim"), more=1)
     return x.each(lambda v: v.unsqueeze(axis - 1), x.ragged + (axis <= x.ragged))
 
 
 def _squeeze(op: str, func: Callable[..., Any], args: Any, given: Given) -> Any:
-    x, dim = args[0], args[1] if len(args) > 1 else given["dim"]
-    axis = _inner(op, x, dim)
+    x, *rest = args
+    axis = _inner(op, x, _needed(op, rest, given, "dim"))
     gone = all(v.shape[axis] == 1 for v in x.held())
     ragged = x.ragged - (gone and axis + 1 < x.ragged)
     return x.each(lambda v: v.squeeze(axis), ragged)
@@ -270,8 +290,7 @@ def _squeeze(op: str, func: Callable[..., Any], args: Any, given: Given) -> Any:
 
 def _pieces(op: str, func: Callable[..., Any], args: Any, given: Given) -> Any:
     x, how, *rest = args
-    dim = rest[0] if rest else given.get("dim", 0)
-    axis = _inner(op, x, dim)
+    axis = _inner(op, x, _taken(rest, given, "dim", 0))
     found = zip(*(func(v, how, axis) for v in x.held()), strict=True)
     whole = x.rows is None
     return tuple(NestedTensor(p if whole else p[0], x.rows, x.ragged) for p in map(list, found))
@@ -310,17 +329,15 @@ def _item(op: str, func: Callable[..., Any], args: Any, given: Given) -> Any:
 
 
 def _cat(op: str, func: Callable[..., Any], args: Any, given: Given) -> Any:
-    listed = list(args[0])
-    dim = args[1] if len(args) > 1 else given.get("dim", 0)
+    tensors, *rest = args
+    listed, dim = list(tensors), _taken(rest, given, "dim", 0)
     x = listed[0]
     if not all(isinstance(y, NestedTensor) for y in listed):
         return _refuse(op)
     if dim % x.ndim == 0:
-        return (
-            x.of_parts([part for y in listed for part in y.parts()])
-            if x.rows is None
-            else _refuse(op)
-        )
+        if x.rows is not None:
+            return _refuse(op)
+        return x.of_parts([part for y in listed for part in y.parts()])
     axis = _inner(op, x, dim)
     if x.rows is not None and not all(_alike(op, x, y) for y in listed):
         return _refuse(op)
@@ -335,10 +352,11 @@ def _equal(op: str, func: Callable[..., Any], args: Any, given: Given) -> bool:
 
 
 def _unbind(op: str, func: Callable[..., Any], args: Any, given: Given) -> Any:
-    dim = args[1] if len(args) > 1 else given.get("dim", 0)
+    x, *rest = args
+    dim = _taken(rest, given, "dim", 0)
     if dim != 0:
         raise ArgumentError(op, "dim is 0", dim=dim)
-    return tuple(args[0].parts())
+    return tuple(x.parts())
 
 
 _HANDLERS: dict[str, Callable[..., Any]] = {

@@ -310,7 +310,8 @@ class NestedTensor(Tensor):
             GradientError: if no gradient is given.
         """
         if gradient is None:
-            raise GradientError("backward", "a gradient is given, nested as the tensor")
+            law, hint = "a gradient is given, nested as the tensor", "Pass one, or sum the tensor"
+            raise GradientError("backward", law, remedy=hint)
         grads = gradient.held() if self.rows is not None else gradient.parts()
         total = ops.stack(
             [(x * g.detach()).sum() for x, g in zip(self.held(), grads, strict=True)]

@@ -163,12 +163,7 @@ class Compiled:
         try:
             done = self._replayed(key, tensors, given, numbers)
             if done is None:
-                with self._tracing:
-                    if numbers and self._varied.loosened(key[1:], args, kwargs):
-                        return self(*args, **kwargs)
-                    done = self._replayed(key, tensors, given, numbers)  # another thread's plan
-                    if done is None and not self._renewals.spares(stacklevel=2):
-                        done = self._traced(key, (args, kwargs), tensors, given)
+                done = self._anew(key, (args, kwargs), tensors, given, numbers)
         except TraceError as error:
             if not self.lenient:
                 raise
@@ -284,6 +279,23 @@ class Compiled:
                     arrays = _run(plan, [*tensors, *more], whole)
                     return _Done(finish.results(arrays, whole))
         return None
+
+    def _anew(
+        self,
+        key: Any,
+        call: tuple[tuple[Any, ...], dict[str, Any]],
+        tensors: list[Tensor],
+        given: list[Tensor],
+        numbers: list[Any],
+    ) -> _Done | None:
+        """What a call gives for which no plan was there; None: it runs uncompiled."""
+        with self._tracing:
+            if numbers and self._varied.loosened(key[1:], *call):
+                return _Done(self(*call[0], **call[1]))
+            done = self._replayed(key, tensors, given, numbers)  # another thread's plan
+            if done is None and not self._renewals.spares(stacklevel=3):
+                done = self._traced(key, call, tensors, given)
+            return done
 
     def _traced(
         self,

@@ -107,16 +107,7 @@ def is_whole(node: Any) -> bool:
     A state of a network that trains while it is read is such a result: who goes on from it
     detaches it.
     """
-    pending, known = [node], {id(node)}
-    while pending:
-        node = pending.pop()
-        if node.released:
-            return False
-        below = [e.node for e in node.edges if e is not None and e.node is not None]
-        new = [n for n in below if id(n) not in known]
-        known.update(map(id, new))
-        pending += new
-    return True
+    return not any(each.released for each in _nodes([node]))
 
 
 def record_backward(
@@ -170,31 +161,69 @@ def record_backward(
     if joint is not None:
         first = joint.apply(tracer, first, memory, gradients)
     forward, steps = tracer.steps[:first], tracer.steps[first:]
+    crossing = _crossing(forward, steps, gradients, arguments, overwritten)
+    trace = _backward_trace(steps, grads, crossing, memory, gradients)
+    del tracer.steps[first:]
+    with mode.using(grad=False):
+        copies = tuple(x.detach().clone().array for x in crossing.lost)
+    saved = (*crossing.saved, *copies)
+    return Backward(trace, roots, saved, crossing.read, tuple(leaves), tuple(wanted), inner)
+
+
+class _Crossing(NamedTuple):
+    """What a walk reads that it does not make itself, nor finds outside as it was.
+
+    Attributes:
+        saved: what the function made, each all that lies in its memory.
+        lost: tensors outside that the function will have overwritten.
+        read: positions of the call's tensors.
+    """
+
+    saved: tuple[Array, ...]
+    lost: tuple[Tensor, ...]
+    read: tuple[int, ...]
+
+
+def _crossing(
+    forward: Sequence[Step | Action],
+    steps: Sequence[Step | Action],
+    gradients: Sequence[Array],
+    arguments: Sequence[Tensor],
+    overwritten: Mapping[Storage, Tensor],
+) -> _Crossing:
+    """What comes from a function's steps to those of the walk back, in the order of its reads."""
     needed = [s for step in steps if isinstance(step, Step) for s in step.reads]
     needed = list(dict.fromkeys([*needed, *(a.storage for a in gradients)]))
     made = _made_by(forward)
     position = {t.array.storage: i for i, t in enumerate(arguments)}
-    read = tuple(position[s] for s in needed if s in position)
-    saved = tuple(_dense(made[s]) for s in needed if s in made and s not in position)
-    lost = [overwritten[s] for s in needed if s in overwritten]
-    # The forward plan gives these storages memory of its own; the backward has its own in turn.
-    own = [a.storage for a in (*saved, *(x.array for x in lost), *(memory[i] for i in read))]
-    moved = {s: Storage(s.device, s.nbytes) for s in own}
-    trace = Trace(
+    return _Crossing(
+        saved=tuple(_dense(made[s]) for s in needed if s in made and s not in position),
+        lost=tuple(overwritten[s] for s in needed if s in overwritten),
+        read=tuple(position[s] for s in needed if s in position),
+    )
+
+
+def _backward_trace(
+    steps: Sequence[Step | Action],
+    grads: Sequence[Tensor],
+    crossing: _Crossing,
+    memory: Sequence[Array],
+    gradients: Sequence[Array],
+) -> Trace:
+    """The walk's steps as a trace of their own: what crosses comes in behind the roots' gradients.
+
+    The forward plan gives that memory of its own; here it lies elsewhere.
+    """
+    arrived = (*crossing.saved, *(x.array for x in crossing.lost))
+    given = tuple(memory[i] for i in crossing.read)
+    moved = {a.storage: Storage(a.device, a.storage.nbytes) for a in (*arrived, *given)}
+    return Trace(
         tuple(_moved_step(step, moved) for step in steps),
-        (
-            *(g.array for g in grads),
-            *(_moved(a, moved) for a in (*saved, *(x.array for x in lost))),
-            *(_moved(memory[i], moved) for i in read),
-        ),
+        (*(g.array for g in grads), *(_moved(a, moved) for a in (*arrived, *given))),
         tuple(_moved(a, moved) for a in gradients),
         (),
-        chosen[0].device,
+        grads[0].device,
     )
-    del tracer.steps[first:]
-    with mode.using(grad=False):
-        saved += tuple(x.detach().clone().array for x in lost)
-    return Backward(trace, roots, saved, read, tuple(leaves), tuple(wanted), inner)
 
 
 def _inner(
@@ -210,7 +239,7 @@ def _without_backward(
     roots: tuple[int, ...], chosen: list[Tensor], place: Mapping[int, int], fault: GradientError
 ) -> Backward:
     """The backward of results through which no walk goes: who never asks for one is right."""
-    edges = [edge for node in _nodes(chosen) for edge in node.edges]
+    edges = [edge for node in _nodes([t.node for t in chosen]) for edge in node.edges]
     ends = [*{id(e.leaf): e.leaf for e in edges if e and e.leaf is not None}.values()]
     return Backward(
         trace=Trace((), (), (), (), chosen[0].device),
@@ -338,7 +367,7 @@ class _Played(Function):
 
 def _refuse_outer_graphs(roots: Sequence[Tensor], start: int) -> None:
     """A walk would go on behind the function, into a graph that is not its own."""
-    for node in _nodes(roots):
+    for node in _nodes([t.node for t in roots]):
         if node.sequence < start:
             raise TraceError(
                 "compile",
@@ -348,10 +377,10 @@ def _refuse_outer_graphs(roots: Sequence[Tensor], start: int) -> None:
             )
 
 
-def _nodes(roots: Sequence[Tensor]) -> Iterator[Node]:
-    """All nodes by which tensors were made."""
+def _nodes(first: Sequence[Node | None]) -> Iterator[Node]:
+    """Nodes, and all those below them."""
     seen: set[Node] = set()
-    waiting = [t.node for t in roots]
+    waiting = [*first]
     while waiting:
         node = waiting.pop()
         if node is None or node in seen:

@@ -53,6 +53,9 @@ def compile(  # noqa: A001 - PyTorch's name
         through what it returns is compiled, too; a step that is compiled as a whole, backward and
         update included, is faster still.
 
+    Raises:
+        ArgumentError: if ``mode`` is none of PyTorch's, or ``options`` is given, too.
+
     Example:
         >>> import clnet
         >>> twice = clnet.compile(lambda x: x + x)

@@ -37,7 +37,6 @@ class Slot(NamedTuple):
 
     table: Any
     key: Any
-
     owner: Any = None
 
     @property
@@ -228,12 +227,14 @@ class Numbers:
         self.tracer.record_action(lambda: self._catch_up(places))
 
     def _read(self, slot: Slot, read: Callable[[], Any], value: Any, *, late: bool = False) -> int:
+        """Let the number in a slot, whose value is this, vary; gives its place."""
         made = self._add(_Step(type(value), (slot,), read, (), late), value)
         self._slots.setdefault(slot.name, (slot, value))
         slot.write(made)
         return made.place
 
     def _catch_up(self, places: Sequence[int]) -> None:
+        """Compute late numbers as they are now, and those that follow from late ones."""
         for place in (*places, *self._late):
             self._values[place] = value = self._steps[place].computed(self._values)
             if place in self._cells:
@@ -299,20 +300,19 @@ class Numbers:
             for slot in self._left_in(table, seen, _MOST_DEPTH):
                 now = slot.read()
                 slot.write(self.filled(now))
-                if (
-                    is_varying(now) and now.numbers is not self
-                ):  # what another's place is says nothing
-                    continue
+                if is_varying(now) and now.numbers is not self:
+                    continue  # its place is among another trace's
                 if isinstance(slot.table, list | deque) and self._grown(slot.table):
                     self._look_within(now)  # a replay appends nothing
+                elif type(now) is tuple:
+                    self._writes.append((slot, None, now))
                 else:
-                    self._writes.append(
-                        (slot, None, now) if type(now) is tuple else (slot, now.place, None)
-                    )
+                    self._writes.append((slot, now.place, None))
         if self._writes:
             self.tracer.record_action(self.write)
 
     def _look_within(self, value: Any) -> None:
+        """Python must know a number, or those in a tuple."""
         for part in value if type(value) is tuple else (value,):
             self._look_within(part) if type(part) is tuple else as_known(part)
 
@@ -321,14 +321,14 @@ class Numbers:
         return self._lengths.get(id(table)) != len(table)
 
     def _names_of(self, place: int) -> set[tuple[int, Any]]:
+        """The names of the slots in which a number was found."""
         slots = self._steps[place].slots
         return set() if isinstance(slots, int) else {slot.name for slot in slots}
 
     def _left_in(self, table: Any, seen: set[int], depth: int) -> Iterator[Slot]:
         """Slots of a table, and of those in it, that hold numbers that vary."""
         if isinstance(table, Slot):
-            value = table.value
-            if is_varying(value) or (type(value) is tuple and self.are_in(value)):
+            if self._varies(table.value):
                 yield table
             return
         if id(table) in seen or not depth:
@@ -337,10 +337,14 @@ class Numbers:
         items = [*table.items()] if isinstance(table, dict) else [*enumerate(table)]
         for key, value in items:
             inside = _table_in(value)
-            if is_varying(value) or (type(value) is tuple and self.are_in(value)):
+            if self._varies(value):
                 yield Slot(table, key)
             elif inside is not None:
                 yield from self._left_in(inside, seen, depth - 1)
+
+    def _varies(self, value: Any) -> bool:
+        """Whether it is a number that varies, or a tuple with such."""
+        return is_varying(value) or (type(value) is tuple and self.are_in(value))
 
     def end(self) -> None:
         """The trace is made; what stood for numbers is what it was."""
@@ -448,6 +452,7 @@ class Numbers:
         return kind(self, len(self._steps) - 1, value)
 
     def _known_all(self, args: tuple[Any, ...], result: Any) -> Any:
+        """A result that cannot vary: Python must know what it was computed of."""
         for x in args:
             if is_varying(x) and x.numbers is self:
                 self.look(x)

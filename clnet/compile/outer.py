@@ -478,11 +478,7 @@ def _write(place: partial[Any], value: Any) -> None:
         owner.cell_contents = value
     elif place.func is attribute:
         setattr(owner, name[0], value)
-    elif (
-        place.func is not _state
-        and place.func is not masked_content
-        and place.func is not default_of
-    ):
+    elif place.func not in (_state, masked_content, default_of):
         name[0][owner] = value
 
 

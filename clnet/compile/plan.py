@@ -8,7 +8,7 @@ from typing import Any
 from weakref import WeakMethod, WeakValueDictionary
 
 from ..array import Array
-from ..device import Device, HostScalar, Launch, Scratch, Storage, are_short, size_class
+from ..device import Device, HostScalar, Launch, Scratch, Storage, Target, are_short, size_class
 from ..errors import ArgumentError
 from ..ops.machinery.first_use import look
 from ..values.changes import WRITES
@@ -47,24 +47,16 @@ class Plan:
         self.device = device = trace.device
         self._trace = trace
         self._results = trace.results
-        self._guards = Guards(tracer.watched.values(), tracer.numbers)
-        self._places = Places(tracer.outside)
-        self._flags = Flags(tracer.wanting.values())
-        self._grads_before = tracer.grads_found()
-        for _, grad in self._grads_before:
-            if grad is not None:  # a place that this depends on
-                grad.array.storage.moves = grad.array.storage.moves or 0
+        self._depend_on(tracer)
         target = device.target
         self.entries = with_less_scratch(trace, lower(trace, target), target)
+        steps = [entry for entry in self.entries if isinstance(entry, Lowered)]
         setup = [lowered(step, target) for step in trace.setup]
         if device.first_uses is not None:
-            for entry in (*setup, *self.entries):
-                if isinstance(entry, Lowered):
-                    step = entry.step
-                    look(step.function, target, step.outputs, step.inputs, entry.launches)
+            _look_at_first_uses((*setup, *steps), target)
         self.memory = plan_memory(trace, self.entries, target)
         self._setup = [launch for entry in setup for launch in entry.launches]
-        of_steps = (x for e in self.entries if isinstance(e, Lowered) for x in e.launches)
+        of_steps = (launch for entry in steps for launch in entry.launches)
         self.prepared = device.queue.prepare([*self._setup, *of_steps])
         self._sources = _sources(trace)
         self._seen: list[int] | None = None
@@ -81,13 +73,9 @@ class Plan:
         kept = [s for s in trace.kept if s in self.memory.homes or s in self._own]
         self._gradients = gradients = LeftGradients(tracer, kept, trace.arguments)
         changed = {s for _, step in trace.ops for s in step.mutated}
-        # What changes nothing is asked again and again, often alone on the machine; loaders want a
-        # core beside a training step, so that is chained where launches cost more than they do.
         program = _program(self.entries, scratch, WeakMethod(self._tell))
-        units = device.traits.compute_units
-        short = are_short([each for each in program if isinstance(each, Launch)], units)
-        self._replay = Replay(device, program, chained=short or not changed)
-        hosted = (e for e in self.entries if isinstance(e, Lowered) and e.host is not None)
+        self._replay = _replay(device, program, changes=bool(changed))
+        hosted = (entry for entry in steps if entry.host is not None)
         self.runners = frozenset(e.step.function.runner for e in hosted) - {None}
         self._mutated = list(dict.fromkeys((*(changed - gradients.hidden.keys()), *trace.kept)))
         self._arguments = _arguments(trace, changed, gradients.hidden)
@@ -97,6 +85,16 @@ class Plan:
         self._told, self._written_there = False, list[Storage]()  # of this run
         copied = [(i, a) for i, a in enumerate(trace.arguments) if a.storage in changed]
         self.changed_arguments = [each for each in copied if each[0] not in self._found]
+
+    def _depend_on(self, tracer: Tracer) -> None:
+        """Note what must be as it was traced, for the plan to be valid."""
+        self._guards = Guards(tracer.watched.values(), tracer.numbers)
+        self._places = Places(tracer.outside)
+        self._flags = Flags(tracer.wanting.values())
+        self._grads_before = tracer.grads_found()
+        for _, grad in self._grads_before:
+            if grad is not None:  # a place that this depends on
+                grad.array.storage.moves = grad.array.storage.moves or 0
 
     @property
     def lock(self) -> Any:
@@ -312,6 +310,28 @@ class Plan:
         if storage.nbytes:
             self.device.queue.copy(copy, storage, storage.nbytes)
         return copy
+
+
+def _look_at_first_uses(entries: Iterable[Lowered], target: Target) -> None:
+    """Compare kernels that are new to the driver with others.
+
+    Raises:
+        LeftOut: if one is wrong.
+    """
+    for entry in entries:
+        step = entry.step
+        look(step.function, target, step.outputs, step.inputs, entry.launches)
+
+
+def _replay(device: Device, program: Sequence[Any], *, changes: bool) -> Replay:
+    """What runs a program, chained where the host is spared more than others lose by it.
+
+    What changes nothing is asked again and again, often alone on the machine; loaders want a core
+    beside a training step, so that is chained where launches cost more than they do.
+    """
+    launches = [each for each in program if isinstance(each, Launch)]
+    short = are_short(launches, device.traits.compute_units)
+    return Replay(device, program, chained=short or not changes)
 
 
 def turn_of(runners: Collection[Any]) -> AbstractContextManager[object]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import partial
 from operator import itemgetter
@@ -194,9 +195,7 @@ def record(
     placeholders = _Placeholders(tracer, as_called)
     tracer.place = placeholders if as_called and finds else None
     try:
-        outside = mode.current().autocast
-        own = outside and outside.apart()  # no tensor of the trace is left for others to find
-        with mode.using(tracer=tracer, device=device, autocast=own):
+        with _tracing(tracer, device):
             # In the order of a call's tensors: of f(*generator, **made) Python asks made first.
             place = partial(placed, place=placeholders, vary=varying.next_argument, known={})
             called = [place(a) for a in args]
@@ -230,6 +229,12 @@ def record(
         written=left.written,
         filled=varying.filled if varying.are_in(left.template) else None,
     )
+
+
+def _tracing(tracer: Tracer, device: Device) -> AbstractContextManager[Any]:
+    """The mode while a function is traced; autocast's copies are made anew, and stay inside."""
+    outside = mode.current().autocast
+    return mode.using(tracer=tracer, device=device, autocast=outside and outside.apart())
 
 
 def _called(

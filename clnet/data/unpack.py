@@ -132,18 +132,7 @@ def from_zip(
                 archive.open(member).close()  # its name stands twice: a damaged one hides no image
         members = [member for member in archive.infolist() if wanted(member.filename)]
         for member in members:
-            name = f"{path}/{member.filename}"
-            if member.flag_bits & _ENCRYPTED:
-                raise DataError(name, "it is encrypted", remedy="Unpack it, and pack it plainly")
-            if member.compress_type not in _METHODS:
-                raise DataError(
-                    name,
-                    "it is stored, or packed by deflate",
-                    method=member.compress_type,
-                    remedy="Unpack it, and pack it plainly",
-                )
-            if member.file_size > each:
-                raise DataError(name, f"a file has at most {each:,} bytes", bytes=member.file_size)
+            _require_plain(path, member, each)
         total = sum(member.file_size for member in members)
         if total > most:
             raise DataError(str(path), f"its files have at most {most:,} bytes", bytes=total)
@@ -154,6 +143,22 @@ def from_zip(
                 if len(content) != member.file_size or file.read(1):
                     raise DataError(f"{path}/{member.filename}", "it has another size than stated")
             yield Encoded(f"{path}/{member.filename}", content)
+
+
+def _require_plain(path: Path, member: zipfile.ZipInfo, most: int) -> None:
+    """Refuse a file of an archive that is encrypted, packed in an unusual way, or too large."""
+    name = f"{path}/{member.filename}"
+    if member.flag_bits & _ENCRYPTED:
+        raise DataError(name, "it is encrypted", remedy="Unpack it, and pack it plainly")
+    if member.compress_type not in _METHODS:
+        raise DataError(
+            name,
+            "it is stored, or packed by deflate",
+            method=member.compress_type,
+            remedy="Unpack it, and pack it plainly",
+        )
+    if member.file_size > most:
+        raise DataError(name, f"a file has at most {most:,} bytes", bytes=member.file_size)
 
 
 class _Bounded:

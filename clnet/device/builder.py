@@ -14,9 +14,9 @@ import select
 import sys
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from threading import Timer
-from typing import Any
+from typing import Any, NoReturn
 
 import pyopencl as cl
 
@@ -107,16 +107,10 @@ def serve() -> None:
         answers.flush()
     while pipes:
         # A copy keeps the pipe that it answers in, and this process those of the next copies.
-        own_requests, own_answers = pipes.pop()
+        own = pipes.pop()
         if os.fork() == 0:
-            try:
-                for each in (requests, answers, *pipes):
-                    _close(each)
-                with os.fdopen(own_requests, "rb") as theirs, os.fdopen(own_answers, "wb") as ours:
-                    _answer(context, theirs, ours)
-            finally:
-                os._exit(0)
-        _close((own_requests, own_answers))
+            _be_copy(context, own, (requests, answers, *pipes))
+        _close(own)
     _answer(context, requests, answers)
     _outlive_copies()
 
@@ -167,6 +161,17 @@ def _next(messages: Any) -> Any:
         return None
     finally:
         idle.cancel()
+
+
+def _be_copy(context: Any, own: tuple[int, int], others: Iterable[Any]) -> NoReturn:
+    """Answer in a pipe of one's own until there are no more requests, and end."""
+    try:
+        for each in others:
+            _close(each)
+        with os.fdopen(own[0], "rb") as requests, os.fdopen(own[1], "wb") as answers:
+            _answer(context, requests, answers)
+    finally:
+        os._exit(0)
 
 
 def _outlive_copies() -> None:

@@ -99,12 +99,7 @@ class Device:
         tries = traits.dedicated_local_memory and not handle.type & cl.device_type.CPU
         trial, ahead = _begun(found, traits, kept, tries=tries)  # while the context is made
         self.open_start = time.perf_counter()
-        try:
-            context = cl.Context([handle])
-        except cl.Error as error:
-            raise DeviceError(
-                f"device {self.name!r}", "the runtime cannot open it", status=error
-            ) from error
+        context = self._opened(handle)
         self.open_seconds = time.perf_counter() - self.open_start
         watch = Watch()
         self.lock: Any = RLock()
@@ -127,10 +122,25 @@ class Device:
         self._beside = partial(Beside, context, handle, self.programs)
         if SETTINGS.poison:
             self.poison = self.queue.poison
+        self.pool = self._pool_of(context, watch)
+        self.arenas = Arenas(self)
+        tunings = tunings_of(self.identity, self.traits, SETTINGS.tunings_dir)
+        self.target = Target(self.traits, workspace_limit(self.traits), tunings)
+
+    def _opened(self, handle: Any) -> Any:
+        try:
+            return cl.Context([handle])
+        except cl.Error as error:
+            raise DeviceError(
+                f"device {self.name!r}", "the runtime cannot open it", status=error
+            ) from error
+
+    def _pool_of(self, context: Any, watch: Watch) -> BufferPool:
+        """Buffers from the queue, as many as the settings allow; of the host's own no more."""
         limit = SETTINGS.memory_limit
         if limit is None and self.traits.unified_memory:
             limit = self.traits.global_memory_bytes
-        self.pool = BufferPool(
+        return BufferPool(
             create=self.queue.create,
             finish=self.queue.wait,
             max_block=self.traits.max_allocation_bytes,
@@ -141,9 +151,6 @@ class Device:
             poison=self.poison,
             lock=self.lock,
         )
-        self.arenas = Arenas(self)
-        tunings = tunings_of(self.identity, self.traits, SETTINGS.tunings_dir)
-        self.target = Target(self.traits, workspace_limit(self.traits), tunings)
 
     def __repr__(self) -> str:
         return f"clnet.device({self.name!r})"

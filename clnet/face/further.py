@@ -24,7 +24,7 @@ from ..values.dtypes import DType, as_dtype, complex128, default_float, float32,
 from ..values.generator import Generator
 from ..values.plain import number, shown
 from ..values.record import NamedTuple
-from ..values.shapes import normalize_dim
+from ..values.shapes import last_place, normalize_dim
 from .attribute import empty_strided
 
 __all__ = ["FUNCTIONS", "METHODS"]
@@ -102,9 +102,7 @@ def _strided(
 def _lies_inside(taken: Strided, x: Array) -> bool:
     """Whether all elements of a view are elements of ``x``."""
     if x.contiguous:
-        last = taken.offset + sum(
-            (n - 1) * s for n, s in zip(taken.size, taken.stride, strict=True)
-        )
+        last = taken.offset + last_place(taken.size, taken.stride)
         return not prod(taken.size) or 0 <= taken.offset <= last < prod(x.shape)
     try:
         taken.places()

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..array import Array
 from ..device import Device
-from ..values.shapes import Shape, Strides
+from ..values.shapes import last_place
 
 Group = list[list[Any]]
 """Of arrays that overlap: name, place of the first element, and strides, in elements."""
@@ -28,7 +28,7 @@ def groups_of(arrays: Mapping[str, Array]) -> list[Group]:
     spans: dict[Any, list[tuple[int, int, str]]] = {}
     for name, array in arrays.items():
         if 0 not in array.shape:
-            end = array.offset + _reach(array.shape, array.strides)
+            end = array.offset + last_place(array.shape, array.strides)
             spans.setdefault((array.storage, array.dtype), []).append((array.offset, end, name))
     found: list[Group] = []
     for of_storage in spans.values():
@@ -67,9 +67,9 @@ def laid(
         total = sum(a.size for a, _, _ in views)
         for a, place, strides in views:
             wrong = len(strides) != a.ndim or place < 0 or min(strides, default=0) < 0
-            if wrong or not a.size or place + _reach(a.shape, strides) >= total:
+            if wrong or not a.size or place + last_place(a.shape, strides) >= total:
                 raise ValueError("arrays that share memory lie outside of it")
-        size = max(place + _reach(a.shape, strides) for a, place, strides in views) + 1
+        size = max(place + last_place(a.shape, strides) for a, place, strides in views) + 1
         flat = np.zeros(size, views[0][0].dtype)
         for a, place, strides in views:
             steps = tuple(s * flat.itemsize for s in strides)
@@ -78,11 +78,6 @@ def laid(
         for (name, _, _), (a, place, strides) in zip(group, views, strict=True):
             made[name] = whole.view(a.shape, strides, place)
     return made
-
-
-def _reach(shape: Shape, strides: Strides) -> int:
-    """How far the last element lies behind the first."""
-    return sum((n - 1) * s for n, s in zip(shape, strides, strict=True))
 
 
 def _count(array: Array) -> int:

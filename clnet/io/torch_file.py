@@ -11,6 +11,7 @@ import zipfile
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -23,7 +24,7 @@ from ..errors import CheckpointError, ClnetError, DtypeError, shortened
 from ..nn import Parameter
 from ..tensor import Tensor
 from ..values import dtypes
-from ..values.shapes import contiguous_strides
+from ..values.shapes import contiguous_strides, last_place
 from .beside import BESIDE, set_state
 from .unpickle import Global, Machine
 
@@ -142,7 +143,7 @@ class _Reader:
             law = "a tensor has a stride for each axis"
             raise CheckpointError(self.name, law, size=shape, stride=strides)
         count, dtype = prod(shape), storage.dtype
-        last = start + sum((n - 1) * s for n, s in zip(shape, strides, strict=True))
+        last = start + last_place(shape, strides)
         outside = count and last >= storage.count
         if outside or count * dtype.itemsize > max(self.most_bytes, 1):
             raise CheckpointError(
@@ -239,12 +240,76 @@ def read_zip(path: Path, device: Device) -> Any:
 
 
 def _read_archive(name: str, size: int, file: zipfile.ZipFile, device: Device) -> Any:
+    archive = _Archive(name, size, file)
+    data = archive.content("data.pkl")
+    if len(data) > _PICKLE_BYTES:
+        raise CheckpointError(name, "its pickle is too large", bytes=len(data))
+    return _Reader(name, device, size).read(data, archive.storage).run(name)
+
+
+class _Archive:
+    """The entries of a zip file that ``torch.save`` wrote, and the storages among them.
+
+    Args:
+        name: of the file, in errors.
+        size: its bytes: no entry is larger, nor are all together.
+        file: the open zip file.
+
+    Raises:
+        CheckpointError: if it is none of PyTorch's, or its directory lies.
+    """
+
+    def __init__(self, name: str, size: int, file: zipfile.ZipFile) -> None:
+        self._name, self._file = name, file
+        self._entries = entries = _entries(name, size, file)
+        heads = (entry.partition("/") for entry in entries)
+        folders = [head for head, _, tail in heads if tail == "data.pkl"]
+        if not folders or any(n.startswith(f"{folders[-1]}/code/") for n in entries):
+            raise CheckpointError(
+                name,
+                "a zip, but none of torch.save",
+                entries=[n[:100] for n in list(entries)[:4]],
+                remedy="Scripted modules and NumPy's archives are not read",
+            )
+        self._folder = folders[-1]
+        stated = f"{self._folder}/byteorder" in entries
+        self._order = ">" if stated and self.content("byteorder") == b"big" else "<"
+        self._known: dict[str, Storage] = {}
+
+    def content(self, tail: str) -> bytes:
+        """The bytes of an entry."""
+        entry = self._entries.get(f"{self._folder}/{tail}")
+        if entry is None:
+            raise CheckpointError(self._name, "an entry is missing", entry=f"{tail[:100]!r}")
+        found = self._file.read(entry)
+        if len(found) != entry.file_size:
+            raise CheckpointError(self._name, "an entry has another size", entry=f"{tail[:100]!r}")
+        return found
+
+    def storage(self, given: Any) -> Storage:
+        """The storage that a persistent id of the pickle names, the same for the same key."""
+        name, known = self._name, self._known
+        dtype, key, count = _storage_id(name, given)
+        if key not in known:
+            entry = self._entries.get(f"{self._folder}/data/{key}")
+            found = 0 if entry is None else entry.file_size
+            if entry is None or found != count * dtype.itemsize:
+                law = "a storage is not of the size that the pickle says"
+                raise CheckpointError(name, law, key=repr(key[:40]), bytes=found, elements=count)
+            known[key] = Storage(dtype, count, partial(self.content, f"data/{key}"), self._order)
+        if known[key].dtype is not dtype:
+            raise CheckpointError(name, "a storage has two dtypes", key=repr(key[:40]))
+        return known[key]
+
+
+def _entries(name: str, size: int, file: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
+    """The directory of a zip file, by names.
+
+    Raises:
+        CheckpointError: if an entry is packed, or they do not fit into the file.
+    """
     entries: dict[str, zipfile.ZipInfo] = {}
-    folder = None
     for entry in file.infolist():
-        head, _, tail = entry.filename.partition("/")
-        if tail == "data.pkl":
-            folder = head
         entries[entry.filename] = entry
         packed = entry.compress_type != zipfile.ZIP_STORED
         packed = packed or entry.compress_size != entry.file_size  # by which a reader would go
@@ -253,43 +318,7 @@ def _read_archive(name: str, size: int, file: zipfile.ZipFile, device: Device) -
             raise CheckpointError(name, law, entry=repr(entry.filename[:100]))
     if sum(entry.file_size for entry in entries.values()) > size:
         raise CheckpointError(name, "entries of the zip lie over each other", bytes=size)
-    if folder is None or any(n.startswith(f"{folder}/code/") for n in entries):
-        raise CheckpointError(
-            name,
-            "a zip, but none of torch.save",
-            entries=[n[:100] for n in list(entries)[:4]],
-            remedy="Scripted modules and NumPy's archives are not read",
-        )
-
-    def content(tail: str) -> bytes:
-        entry = entries.get(f"{folder}/{tail}")
-        if entry is None:
-            raise CheckpointError(name, "an entry is missing", entry=f"{tail[:100]!r}")
-        found = file.read(entry)
-        if len(found) != entry.file_size:
-            raise CheckpointError(name, "an entry has another size", entry=f"{tail[:100]!r}")
-        return found
-
-    order = ">" if f"{folder}/byteorder" in entries and content("byteorder") == b"big" else "<"
-    known: dict[str, Storage] = {}
-
-    def storage(given: Any) -> Storage:
-        dtype, key, count = _storage_id(name, given)
-        if key not in known:
-            entry = entries.get(f"{folder}/data/{key}")
-            found = 0 if entry is None else entry.file_size
-            if entry is None or found != count * dtype.itemsize:
-                law = "a storage is not of the size that the pickle says"
-                raise CheckpointError(name, law, key=repr(key[:40]), bytes=found, elements=count)
-            known[key] = Storage(dtype, count, lambda: content(f"data/{key}"), order)
-        if known[key].dtype is not dtype:
-            raise CheckpointError(name, "a storage has two dtypes", key=repr(key[:40]))
-        return known[key]
-
-    data = content("data.pkl")
-    if len(data) > _PICKLE_BYTES:
-        raise CheckpointError(name, "its pickle is too large", bytes=len(data))
-    return _Reader(name, device, size).read(data, storage).run(name)
+    return entries
 
 
 def read_stream(path: Path, device: Device) -> Any:

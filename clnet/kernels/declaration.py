@@ -24,7 +24,7 @@ a restrict one over a barrier, since nobody else can write to it (NVIDIA's does)
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from types import CodeType
 from typing import Any
@@ -138,12 +138,10 @@ def declarations(template: str) -> dict[str, Declaration]:
         elif control := _CONTROL.match(line):
             end, word, rest = control.groups()
             depth -= bool(end) or word in {"elif", "else"}
-            if not end:
-                _add(sources, section, depth, f"{word}{rest.split('  ')[0]}")
-                depth += 1
+            _add(sources, section, depth, [] if end else [f"{word}{rest.split('  ')[0]}"])
+            depth += not end
         elif argument := _ARGUMENT.match(line):
-            for call in _calls(argument):
-                _add(sources, section, depth, call)
+            _add(sources, section, depth, _calls(argument))
     return {
         name: Declaration(
             {p: kinds.get(p, "") for p in re.findall(r"\w+", defined[name])},
@@ -164,6 +162,9 @@ def _calls(argument: re.Match[str]) -> list[str]:
     return [f'argument("{n}", f"{n}", {rest})' for n in argument["names"].split(", ")]
 
 
-def _add(sources: dict[str, list[str]], section: list[str], depth: int, line: str) -> None:
+def _add(
+    sources: dict[str, list[str]], section: list[str], depth: int, lines: Iterable[str]
+) -> None:
+    """Put lines of code, that far indented, behind those of a section's kernels."""
     for name in section:
-        sources.setdefault(name, []).append("    " * depth + line)
+        sources.setdefault(name, []).extend("    " * depth + line for line in lines)

@@ -162,25 +162,7 @@ class MultiheadAttention(Module):
                 "MultiheadAttention", "is_causal is a hint about attn_mask", attn_mask=None
             )
         batched = query.ndim == 3
-        if query.ndim not in (2, 3) or not query.ndim == key.ndim == value.ndim:
-            raise ShapeError(
-                "MultiheadAttention",
-                "operands have two or three axes, all as many",
-                query=query.shape,
-                key=key.shape,
-                value=value.shape,
-            )
-        same = query is key and key is value
-        q = self._batch_first(query, batched=batched)
-        operands = (
-            (q, q, q)
-            if same
-            else (
-                q,
-                self._batch_first(key, batched=batched),
-                self._batch_first(value, batched=batched),
-            )
-        )
+        operands = self._batch_first(query, key, value)
         if key_padding_mask is not None and not batched:
             key_padding_mask = key_padding_mask.unsqueeze(0)
         matrices = (self.q_proj_weight, self.k_proj_weight, self.v_proj_weight)
@@ -203,10 +185,28 @@ class MultiheadAttention(Module):
             return y.squeeze(0), None if weights is None else weights.squeeze(0)
         return (y if self.batch_first else y.transpose(0, 1)), weights
 
-    def _batch_first(self, x: Tensor, *, batched: bool) -> Tensor:
-        if not batched:
-            return x.unsqueeze(0)
-        return x if self.batch_first else x.transpose(0, 1)
+    def _batch_first(
+        self, query: Tensor, key: Tensor, value: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """The operands as ``(n, length, features)``; three that are one tensor stay one.
+
+        Raises:
+            ShapeError: if they have not two or three axes, all as many.
+        """
+        ndim = query.ndim
+        if ndim not in (2, 3) or not ndim == key.ndim == value.ndim:
+            raise ShapeError(
+                "MultiheadAttention",
+                "operands have two or three axes, all as many",
+                query=query.shape,
+                key=key.shape,
+                value=value.shape,
+            )
+        if ndim == 3 and self.batch_first:
+            return query, key, value
+        operands = (query,) if query is key and key is value else (query, key, value)
+        turned = [x.unsqueeze(0) if ndim == 2 else x.transpose(0, 1) for x in operands]
+        return turned[0], turned[len(turned) // 2], turned[-1]
 
 
 class _Layer(Module):

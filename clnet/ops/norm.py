@@ -201,20 +201,9 @@ def batch_norm(
         ShapeError: if ``x`` has no channels, or an operand has another number of them.
     """
     require_floating("batch_norm", x.array)
-    if x.ndim < 2:
-        raise ShapeError("batch_norm", "x has a batch and a channel axis", x=x.shape)
-    operands: dict[str, Tensor | None] = {
-        "running_mean": running_mean,
-        "running_var": running_var,
-        "weight": weight,
-        "bias": bias,
-    }
-    for name, operand in operands.items():
-        if operand is not None and operand.shape != (x.shape[1],):
-            got: dict[str, Any] = {"x": x.shape, name: operand.shape}
-            raise ShapeError("batch_norm", f"{name} has one element a channel", **got)
-        if operand is not None:
-            require_floating("batch_norm", operand.array)
+    _require_channels(
+        x, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias
+    )
     if (running_mean is None) != (running_var is None):
         raise ArgumentError(
             "batch_norm",
@@ -248,6 +237,20 @@ def batch_norm(
             blend, [running_mean, running_var, mean.detach(), var.detach()], [momentum], once=True
         )
     return y
+
+
+def _require_channels(x: Tensor, **operands: Tensor | None) -> None:
+    """Refuse operands of :func:`batch_norm` that have not a number for each channel of ``x``."""
+    if x.ndim < 2:
+        raise ShapeError("batch_norm", "x has a batch and a channel axis", x=x.shape)
+    channels = x.shape[1:2]
+    for name, operand in operands.items():
+        if operand is None:
+            continue
+        if operand.shape != channels:
+            got: dict[str, Any] = {"x": x.shape, name: operand.shape}
+            raise ShapeError("batch_norm", f"{name} has one element a channel", **got)
+        require_floating("batch_norm", operand.array)
 
 
 def blend(

@@ -11,7 +11,7 @@ from ..ops.machinery.update import Body
 from ..tensor import Tensor
 from .declared import DeclaredOptimizer
 from .optimizer import Group, ParamsT
-from .update_rule import decayed
+from .update_rule import decayed, moments_after
 
 
 class Adam(DeclaredOptimizer):
@@ -131,7 +131,7 @@ class SparseAdam(DeclaredOptimizer):
 def _row_adam(
     p: Any, m: Any, v: Any, g: Any, step: Any, part1: Any, beta2: Any, part2: Any, eps: Any
 ) -> tuple[Any, ...]:
-    m, v = _moments(m, v, g, part1, beta2, part2)
+    m, v = moments_after(m, v, g, part1, beta2, part2)
     return (p - step * m / (e.sqrt(v) + eps), m, v)
 
 
@@ -146,7 +146,7 @@ def _adam(
     p: Any, m: Any, v: Any, g: Any, step: Any, part1: Any, beta2: Any, part2: Any, root: Any,
     eps: Any, weight_decay: Any,
 ) -> tuple[Any, ...]:  # fmt: skip
-    m, v = _moments(m, v, decayed(g, p, weight_decay), part1, beta2, part2)
+    m, v = moments_after(m, v, decayed(g, p, weight_decay), part1, beta2, part2)
     return (p - step * m / (e.sqrt(v) / root + eps), m, v)
 
 
@@ -154,7 +154,7 @@ def _adam_amsgrad(
     p: Any, m: Any, v: Any, top: Any, g: Any, step: Any, part1: Any, beta2: Any, part2: Any,
     root: Any, eps: Any, weight_decay: Any,
 ) -> tuple[Any, ...]:  # fmt: skip
-    m, v = _moments(m, v, decayed(g, p, weight_decay), part1, beta2, part2)
+    m, v = moments_after(m, v, decayed(g, p, weight_decay), part1, beta2, part2)
     top = e.maximum(top, v)
     return (p - step * m / (e.sqrt(top) / root + eps), m, v, top)
 
@@ -163,7 +163,7 @@ def _adamw(
     p: Any, m: Any, v: Any, g: Any, step: Any, part1: Any, beta2: Any, part2: Any, root: Any,
     eps: Any, kept: Any,
 ) -> tuple[Any, ...]:  # fmt: skip
-    m, v = _moments(m, v, g, part1, beta2, part2)
+    m, v = moments_after(m, v, g, part1, beta2, part2)
     return (kept * p - step * m / (e.sqrt(v) / root + eps), m, v)
 
 
@@ -171,10 +171,6 @@ def _adamw_amsgrad(
     p: Any, m: Any, v: Any, top: Any, g: Any, step: Any, part1: Any, beta2: Any, part2: Any,
     root: Any, eps: Any, kept: Any,
 ) -> tuple[Any, ...]:  # fmt: skip
-    m, v = _moments(m, v, g, part1, beta2, part2)
+    m, v = moments_after(m, v, g, part1, beta2, part2)
     top = e.maximum(top, v)
     return (kept * p - step * m / (e.sqrt(top) / root + eps), m, v, top)
-
-
-def _moments(m: Any, v: Any, g: Any, part1: Any, beta2: Any, part2: Any) -> tuple[Any, Any]:
-    return m + part1 * (g - m), beta2 * v + part2 * (g * g)

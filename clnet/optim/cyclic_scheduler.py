@@ -9,7 +9,14 @@ from typing import Any
 from ..errors import ArgumentError, CheckpointError
 from .optimizer import Group, Optimizer
 from .rate import rate_of, set_rate
-from .scheduler import PYTORCHS, LRScheduler, for_each_group, settings_of, take_settings
+from .scheduler import (
+    PYTORCHS,
+    LRScheduler,
+    for_each_group,
+    require_state,
+    settings_of,
+    take_settings,
+)
 
 
 class ConstantLR(LRScheduler):
@@ -383,9 +390,9 @@ class OneCycleLR(LRScheduler):
     def _between(self, values: Sequence[float], steps: int) -> float:
         """On the way from value to value, each reached where its phase ends."""
         if steps > self.total_steps:  # one beyond the end is let pass, as in PyTorch
-            raise ArgumentError(
-                "OneCycleLR", "it has no more steps", steps=steps, total_steps=self.total_steps
-            )
+            counts = {"steps": steps, "total_steps": self.total_steps}
+            hint = "Give it total_steps of the whole training"
+            raise ArgumentError("OneCycleLR", "it has no more steps", **counts, remedy=hint)
         phase = next(i for i, end in enumerate(self.ends) if steps <= end or end == self.ends[-1])
         begin = self.ends[phase - 1] if phase else 0.0
         done = (steps - begin) / (self.ends[phase] - begin) if self.ends[phase] != begin else 1.0
@@ -510,11 +517,7 @@ class ReduceLROnPlateau(LRScheduler):
             CheckpointError: if it is no such state, or has another number of groups.
         """
         name, groups = "ReduceLROnPlateau", len(self.optimizer.param_groups)
-        if not isinstance(state, Mapping):
-            raise CheckpointError(name, "not a scheduler's state", type=type(state).__name__)
-        others = {k for k in state if not k.startswith("_")} - set(settings_of(self)) - PYTORCHS
-        if not set(state) >= _PLATEAU_STATE or others:
-            raise CheckpointError(name, "not a scheduler's state", keys=sorted(state))
+        require_state(name, state, _PLATEAU_STATE, PYTORCHS | set(settings_of(self)))
         if len(state.get("min_lrs", range(groups))) != groups:
             law = "the state has other groups"
             raise CheckpointError(name, law, state=len(state["min_lrs"]), groups=groups)

@@ -86,6 +86,9 @@ class GradScaler:
 
         Args:
             outputs: tensors, or lists and tuples of them.
+
+        Raises:
+            ArgumentError: for anything else.
         """
         if not self._enabled:
             return outputs

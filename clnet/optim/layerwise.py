@@ -16,7 +16,7 @@ from ..tensor import Tensor
 from .declared import DeclaredOptimizer
 from .optimizer import Group, ParamsT
 from .parameter_state import Cells
-from .update_rule import decayed, scalars_of
+from .update_rule import decayed, moments_after, scalars_of
 
 
 class Lamb(DeclaredOptimizer):
@@ -110,7 +110,7 @@ class LARS(DeclaredOptimizer):
 
 
 def _lamb_moments(m: Any, v: Any, g: Any, part1: Any, beta2: Any, part2: Any) -> tuple[Any, ...]:
-    return (m + part1 * (g - m), beta2 * v + part2 * (g * g))
+    return moments_after(m, v, g, part1, beta2, part2)
 
 
 def _lamb_direction(

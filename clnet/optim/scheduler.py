@@ -12,7 +12,7 @@ import math
 import warnings
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from functools import partial
 from numbers import Real
 from types import NoneType
@@ -259,13 +259,9 @@ class LRScheduler:
     def _require(self, state: Mapping[str, Any], schedulers: int) -> None:
         """Refuse a state that is none, before anything is changed."""
         name, groups = type(self).__name__, len(self.optimizer.param_groups)
-        if not isinstance(state, Mapping):
-            raise CheckpointError(name, "not a scheduler's state", type=type(state).__name__)
-        needed = {"_schedulers"} if "_schedulers" in state else {"last_epoch", "base_lrs"}
-        known = set(settings_of(self)) | PYTORCHS | self._translations
-        others = {k for k in state if not k.startswith("_")} - known
-        if not needed <= set(state) or others:
-            raise CheckpointError(name, "not a scheduler's state", keys=sorted(state))
+        several = isinstance(state, Mapping) and "_schedulers" in state
+        needed = {"_schedulers"} if several else {"last_epoch", "base_lrs"}
+        require_state(name, state, needed, PYTORCHS | self._translations | set(settings_of(self)))
         for key in ("base_lrs", "max_lrs", "_last_lr"):
             given = state.get(key, [0.0] * groups)
             if not _fits(given, [0.0]) or len(given) != groups:
@@ -304,6 +300,26 @@ _LRScheduler = LRScheduler  # PyTorch's older name
 
 PYTORCHS = frozenset("verbose T_cur T_i use_beta1 mode_worse default_min_lr lr_lambdas".split())
 """What PyTorch's states have beside: it follows from the rest, or is a function."""
+
+
+def require_state(name: str, state: Any, needed: Set[str], known: Set[str]) -> None:
+    """Refuse what is not the state of such a scheduler.
+
+    Args:
+        name: the scheduler's.
+        state: what was given.
+        needed: names that a state has.
+        known: those that it may have, beside private ones.
+
+    Raises:
+        CheckpointError: if a name is missing, or is one of another scheduler's.
+    """
+    law, hint = "not a scheduler's state", "Pass what state_dict() gave"
+    if not isinstance(state, Mapping):
+        raise CheckpointError(name, law, type=type(state).__name__, remedy=hint)
+    others = {k for k in state if not k.startswith("_")} - known
+    if not needed <= set(state) or others:
+        raise CheckpointError(name, law, keys=sorted(state), remedy=hint)
 
 
 def settings_of(scheduler: Any) -> dict[str, Any]:

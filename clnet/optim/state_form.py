@@ -71,7 +71,8 @@ def checked_groups(optimizer: Optimizer, state: Mapping[str, Any]) -> list[dict[
     """
     name = type(optimizer).__name__
     if not isinstance(state, Mapping) or not {"param_groups", "state"} <= set(state):
-        raise CheckpointError(name, "not an optimiser's state", state=shown(state))
+        law, hint = "not an optimiser's state", "Pass what state_dict() gave"
+        raise CheckpointError(name, law, state=shown(state), remedy=hint)
     groups = state["param_groups"]
     sizes = [len(group["params"]) for group in optimizer.param_groups]
     theirs = [group.get("num_params", len(group.get("params", ()))) for group in groups]

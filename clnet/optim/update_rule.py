@@ -34,6 +34,11 @@ def decays(group: Mapping[str, Any]) -> dict[str, float]:
     return {"decay": group["weight_decay"], "kept": 1.0}
 
 
+def moments_after(m: Any, v: Any, g: Any, part1: Any, beta2: Any, part2: Any) -> tuple[Any, Any]:
+    """The running means of gradients and of their squares, with this step's in them."""
+    return m + part1 * (g - m), beta2 * v + part2 * (g * g)
+
+
 def decayed(gradient: Any, parameter: Any, decay: Any) -> Any:
     """``gradient + decay * parameter``; without decay infinite parameters count for nothing."""
     return e.where(e.eq(decay, 0), gradient, gradient + decay * parameter)

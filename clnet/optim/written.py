@@ -45,11 +45,10 @@ def around(step: Callable[..., Any]) -> Callable[..., Any]:
                 changed = hook(self, (self, *args), kwargs)  # PyTorch's: as the method gets them
                 if changed is not None:
                     args, kwargs = _arguments(changed)
-            traced = mode.current().tracer is not None and self.written
-            taken = traced_step if traced else step
-            result = (
-                taken(self, *args, **kwargs) if taken is step else taken(step, self, args, kwargs)
-            )
+            if mode.current().tracer is not None and self.written:
+                result = traced_step(step, self, args, kwargs)
+            else:
+                result = step(self, *args, **kwargs)
             for hook in (*self._after.values(), *EVERY_AFTER.values()):
                 hook(self, (self, *args), kwargs)
         finally:
@@ -90,27 +89,27 @@ def version_of(optimizer: Any, but: Set[tuple[int, Any]] = frozenset()) -> tuple
         but: names of slots whose numbers vary; see :class:`.Numbers`.
     """
     groups = [{k: v for k, v in g.items() if k != "params"} for g in optimizer.param_groups]
-    told = [numbers(g, but, own) for g, own in zip(groups, optimizer.param_groups, strict=True)]
+    told = [_told(g, but, own) for g, own in zip(groups, optimizer.param_groups, strict=True)]
     table = vars(optimizer)
     rest = {k: v for k, v in table.items() if k not in _OWN}
     kept = getattr(optimizer, "state", {})
-    return tuple(told), numbers(kept, but), numbers(rest, but, table)
+    return tuple(told), _told(kept, but), _told(rest, but, table)
 
 
-def numbers(value: Any, but: Set[tuple[int, Any]] = frozenset(), own: Any = None) -> Any:
+def _told(value: Any, but: Set[tuple[int, Any]] = frozenset(), own: Any = None) -> Any:
     """What a trace depends on in a user's state: its plain values, and which tensors there are."""
     if isinstance(value, Tensor):
         return id(value.array.storage)
     if isinstance(value, Mapping):
         table = id(value if own is None else own)
         return tuple(
-            (k if not isinstance(k, Tensor) else id(k), numbers(v, but))
+            (k if not isinstance(k, Tensor) else id(k), _told(v, but))
             for k, v in value.items()
             if not but or (table, k) not in but
         )
     if isinstance(value, list | tuple | deque):
         table = id(value)
-        return tuple([numbers(v, but) for k, v in enumerate(value) if (table, k) not in but])
+        return tuple([_told(v, but) for k, v in enumerate(value) if (table, k) not in but])
     if isinstance(value, np.ndarray):
         return value.tobytes()
     if is_varying(value):
@@ -243,8 +242,8 @@ def tables_of(optimizer: Any) -> list[Any]:
         found[id(table)] = table
         left = _OWN if table is vars(optimizer) else frozenset({"params"})
         for key, value in entries_of(table).items():
-            plain = isinstance(value, dict | list | deque) and hasattr(type(value), "__len__")
-            if plain and not (isinstance(key, str) and key in left):
+            holds = isinstance(value, dict | list | deque)
+            if holds and not (isinstance(key, str) and key in left):
                 pending.append((value, depth - 1))
     return list(found.values())
 
@@ -260,7 +259,7 @@ def _plain(value: Any) -> Any:
         return [(id(k), _plain(v)) for k, v in value.items()]
     if isinstance(value, list | tuple | deque):
         return [*map(_plain, value)]
-    return None if isinstance(value, Tensor) else numbers(value)
+    return None if isinstance(value, Tensor) else _told(value)
 
 
 def _put_back(tables: list[tuple[Any, dict[Any, Any]]], own: dict[str, Any]) -> None:
@@ -291,7 +290,7 @@ def _take_turns(value: Any, before: Any) -> bool:
     )
 
 
-def _parts(value: Any, depth: int = 4) -> Iterator[Any]:
+def _parts(value: Any, depth: int = _MOST_DEPTH) -> Iterator[Any]:
     """What lies in containers within each other."""
     if depth and isinstance(value, list | tuple | deque | Mapping):
         for part in value.values() if isinstance(value, Mapping) else value:
@@ -326,7 +325,8 @@ def load_state(optimizer: Any, given: Mapping[str, Any]) -> None:
     """
     name = type(optimizer).__name__
     if not isinstance(given, Mapping) or not {"state", "param_groups"} <= set(given):
-        raise CheckpointError(name, "not an optimiser's state", type=type(given).__name__)
+        law, hint = "not an optimiser's state", "Pass what state_dict() gave"
+        raise CheckpointError(name, law, type=type(given).__name__, remedy=hint)
     groups = given["param_groups"]
     sizes = [len(g["params"]) for g in optimizer.param_groups]
     theirs = [len(g.get("params", ())) for g in groups]

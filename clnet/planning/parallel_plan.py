@@ -7,6 +7,7 @@ simulated: buckets of gradients go while backward goes on, and parts of a batch 
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -428,13 +429,13 @@ def _schedule(
     Each stage does in order: some parts forward, then one back and one forward in turns.
     """
     stages = len(forward)
-    orders = [_order(parts, min(stages - k, parts)) for k in range(stages)]
+    left = [deque(_order(parts, min(stages - k, parts))) for k in range(stages)]
     done: dict[tuple[str, int, int], float] = {}
-    clock, place = [0.0] * stages, [0] * stages
-    while any(place[k] < len(orders[k]) for k in range(stages)):
-        for k in range(stages):
-            while place[k] < len(orders[k]):
-                kind, i = orders[k][place[k]]
+    clock = [0.0] * stages
+    while any(left):
+        for k, waiting in enumerate(left):
+            while waiting:
+                kind, i = waiting[0]
                 before = _needed(kind, k, i, stages)
                 if before is not None and before not in done:
                     break
@@ -443,7 +444,7 @@ def _schedule(
                     ready += hops[min(before[1], k)]
                 took = forward[k] if kind == "f" else backward[k]
                 clock[k] = done[kind, k, i] = max(clock[k], ready) + took
-                place[k] += 1
+                waiting.popleft()
     return max(clock)
 
 

@@ -262,6 +262,7 @@ class _Adder:
         self._rooms, self._device = rooms, device
         self._ranks, self._mine = range(rooms.here.size), rooms.here.rank
         self._others = [i for i in self._ranks if i != self._mine]
+        # Not read: what they pin is the device's to read as long as they are here.
         self._pins: list[Pin] = [device.beside.pin(m) for m in rooms.memory]
         self._down, self._taking = device.beside, device.beside.another()
         # Queues that bring others' elements, by turns, and where: one may still add those it has.

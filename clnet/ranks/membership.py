@@ -131,7 +131,8 @@ def group_of(op_name: str, given: Any) -> Group | None:
     """The group an exchange is called with; None: this rank is not in it.
 
     Raises:
-        DistributedError: if the processes are not joined.
+        DistributedError: if the processes are not joined, or this rank has left the group.
+        ArgumentError: if it is no group.
     """
     world = _WORLD.joined(op_name)
     if given is None:
@@ -159,6 +160,7 @@ def root_of(
 
     Raises:
         DistributedError: if it is not in the group.
+        ArgumentError: if both are given, or neither is and it must be.
     """
     if (rank is None) == (place is None) and not (first and rank is None):
         raise ArgumentError(op_name, "a rank of the world or of the group is given", rank=rank)
@@ -298,6 +300,7 @@ def new_subgroups(
 
     Raises:
         DistributedError: if the ranks cannot be divided so.
+        ArgumentError: if a group is given that is not the world.
     """
     name = "new_subgroups"
     world = _WORLD.joined(name)

@@ -262,7 +262,12 @@ class P2POp:
 
 
 def batch_isend_irecv(p2p_op_list: list[P2POp]) -> list[Work]:
-    """Begin them all."""
+    """Begin them all.
+
+    Raises:
+        ArgumentError: if there is none, or one is something else.
+        DistributedError: as for :func:`isend` and :func:`irecv`.
+    """
     if not p2p_op_list or any(not isinstance(p, P2POp) for p in p2p_op_list):
         raise ArgumentError("batch_isend_irecv", "it takes a list of P2POp")
     begun = [p.op(p.tensor, p.peer, p.group, p.tag, p.group_peer) for p in p2p_op_list]
@@ -441,7 +446,18 @@ def scatter_object_list(
     group: Group | None = None,
     group_src: int | None = None,
 ) -> None:
-    """The first place of each rank's list becomes its place of a list that rank ``src`` has."""
+    """The first place of each rank's list becomes its place of a list that rank ``src`` has.
+
+    Args:
+        scatter_object_output_list: of one place or more; its first is overwritten.
+        scatter_object_input_list: an object for each rank, on the rank ``src`` alone.
+        src: the rank in the world; None: 0. ``group_src`` is the rank in the group.
+        group: who takes part; None: all.
+
+    Raises:
+        ArgumentError: if the output list has no place.
+        DistributedError: if the other has not one for each rank.
+    """
     name = "scatter_object_list"
     members = group_of(name, group)
     if members is None:

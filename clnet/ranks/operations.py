@@ -76,6 +76,7 @@ def joined_by(op_name: str, op: ReduceOp, x: Tensor) -> ReduceOp:
     """What joins elements of a dtype.
 
     Raises:
+        ArgumentError: if ``op`` is no :class:`ReduceOp`.
         DtypeError: if nothing does.
     """
     if not isinstance(op, ReduceOp):
@@ -438,7 +439,12 @@ def gather(
 def listed(
     name: str, members: Group, given: Any, what: str, *, root: int, like: Tensor
 ) -> list[Tensor] | None:
-    """The list of the rank that has one."""
+    """The list of the rank that has one.
+
+    Raises:
+        ArgumentError: if another rank has one, too.
+        DistributedError: if it does not fit.
+    """
     if members.rank() == root:
         return checked_tensors(name, given, what, count=members.size(), like=like)
     if given:

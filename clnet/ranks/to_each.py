@@ -30,6 +30,10 @@ def all_to_all(
             as many elements.
         input_tensor_list: a tensor for each rank; all of one dtype, on all ranks.
         group, async_op: as for :func:`.all_reduce`.
+
+    Raises:
+        DistributedError: if a list has not a tensor for each rank, or what is sent to a rank does
+            not fit where it goes.
     """
     name = "all_to_all"
     members = group_of(name, group)

@@ -387,7 +387,10 @@ class World:
         """
         if self.group is not None:
             raise DistributedError(
-                "init_process_group", "the processes are joined once", group=self.group
+                "init_process_group",
+                "the processes are joined once",
+                group=self.group,
+                remedy="Call destroy_process_group() before",
             )
         if self._mpi is None:
             look_at_room(SETTINGS.ranks_here)
@@ -413,7 +416,11 @@ class World:
         """The processes are those that the caller expects; arguments as :meth:`join`'s."""
         mpi, comm = self._mpi, self._mpi.COMM_WORLD
         if mpi.Query_thread() < mpi.THREAD_MULTIPLE:
-            raise DeviceError("init_process_group", "MPI serves several threads at the same time")
+            raise DeviceError(
+                "init_process_group",
+                "MPI serves several threads at the same time",
+                remedy="Install an MPI that gives MPI_THREAD_MULTIPLE, as MPICH does",
+            )
         if rank not in (None, comm.rank):
             raise DistributedError(
                 "init_process_group",

@@ -19,19 +19,7 @@ def context_decorator(ctx: Any, func: Any) -> Any:
     """
     make: Callable[[], Any] = ctx if callable(ctx) else lambda: ctx
     if inspect.isgeneratorfunction(func):
-
-        @functools.wraps(func)
-        def stepping(*args: Any, **kwargs: Any) -> Any:
-            steps, sent = func(*args, **kwargs), None
-            while True:
-                try:
-                    with make():
-                        found = steps.send(sent)
-                except StopIteration as end:
-                    return end.value
-                sent = yield found
-
-        return stepping
+        return _stepping(make, func)
 
     @functools.wraps(func)
     def inside(*args: Any, **kwargs: Any) -> Any:
@@ -39,6 +27,23 @@ def context_decorator(ctx: Any, func: Any) -> Any:
             return func(*args, **kwargs)
 
     return inside
+
+
+def _stepping(make: Callable[[], Any], func: Any) -> Any:
+    """A generator function of which each step runs in a block of its own."""
+
+    @functools.wraps(func)
+    def stepping(*args: Any, **kwargs: Any) -> Any:
+        steps, sent = func(*args, **kwargs), None
+        while True:
+            try:
+                with make():
+                    found = steps.send(sent)
+            except StopIteration as end:
+                return end.value
+            sent = yield found
+
+    return stepping
 
 
 class _DecoratorContextManager:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -125,77 +125,96 @@ class Settings:
         Raises:
             ArgumentError: if a variable's text is not of its form.
         """
-
-        def text(name: str) -> str | None:
-            return environ.get(name) or None
-
-        def size(name: str) -> int | None:
-            value = text(name)
-            return None if value is None else parse_bytes(value, name)
-
-        def count(name: str, least: int) -> int | None:
-            value = text(name)
-            if value is None:
-                return None
-            if not value.isdecimal() or int(value) < least:
-                raise ArgumentError(name, f"is a whole number, {least} or more", value=repr(value))
-            return int(value)
-
-        def width(name: str) -> int | None:
-            value = text(name)
-            if value not in (None, "1", "2", "4", "8", "16"):
-                raise ArgumentError(name, "is 1, 2, 4, 8 or 16", value=repr(value))
-            return None if value is None else int(value)
-
-        def folder(name: str) -> Path | None:
-            value = text(name)
-            try:  # absolute: the process may change its folder
-                return None if value is None else Path(value).expanduser().absolute()
-            except RuntimeError as error:
-                raise ArgumentError(name, "there is no such home folder", value=value) from error
-
-        def switch(name: str) -> bool:
-            value = text(name)
-            if value not in (None, "0", "1"):
-                raise ArgumentError(name, "is 0 or 1", value=repr(value))
-            return value == "1"
-
-        cache, tunings = folder("CLNET_CACHE_DIR"), folder("CLNET_TUNINGS")
+        given = _Variables(environ)
+        cache, tunings = given.folder("CLNET_CACHE_DIR"), given.folder("CLNET_TUNINGS")
         return Settings(
-            device=text("CLNET_DEVICE"),
-            threads=count("CLNET_THREADS", 1),
-            simd_width=width("CLNET_SIMD_WIDTH"),
-            memory_limit=size("CLNET_MEMORY_LIMIT"),
-            workspace_limit=size("CLNET_WORKSPACE_LIMIT"),
-            build_processes=count("CLNET_BUILD_PROCESSES", 0),
+            device=given.text("CLNET_DEVICE"),
+            threads=given.count("CLNET_THREADS", 1),
+            simd_width=given.width("CLNET_SIMD_WIDTH"),
+            memory_limit=given.size("CLNET_MEMORY_LIMIT"),
+            workspace_limit=given.size("CLNET_WORKSPACE_LIMIT"),
+            build_processes=given.count("CLNET_BUILD_PROCESSES", 0),
             cache_dir=cache or _at_home(user_cache_path("clnet"), "CLNET_CACHE_DIR"),
-            data_dir=folder("CLNET_DATA"),
+            data_dir=given.folder("CLNET_DATA"),
             tunings_dir=tunings or _at_home(user_config_path("clnet") / "tunings", "CLNET_TUNINGS"),
-            tune=switch("CLNET_TUNE"),
-            build_warnings=switch("CLNET_BUILD_WARNINGS"),
-            poison=switch("CLNET_POISON"),
-            debug=switch("CLNET_DEBUG"),
-            guard=None if text("CLNET_GUARD") is None else switch("CLNET_GUARD"),
-            sums=_adder(text("CLNET_SUMS")),
-            log=_logs(text("CLNET_LOG") or ""),
-            icd_vendors=text("OCL_ICD_VENDORS"),
-            pocl_cache=folder("POCL_CACHE_DIR") or user_cache_path("pocl") / "kcache",
-            **_started(count),
-            torchrun_ranks=_whole(text("WORLD_SIZE")),
+            tune=given.switch("CLNET_TUNE"),
+            build_warnings=given.switch("CLNET_BUILD_WARNINGS"),
+            poison=given.switch("CLNET_POISON"),
+            debug=given.switch("CLNET_DEBUG"),
+            guard=None if given.text("CLNET_GUARD") is None else given.switch("CLNET_GUARD"),
+            sums=_adder(given.text("CLNET_SUMS")),
+            log=_logs(given.text("CLNET_LOG") or ""),
+            icd_vendors=given.text("OCL_ICD_VENDORS"),
+            pocl_cache=given.folder("POCL_CACHE_DIR") or user_cache_path("pocl") / "kcache",
+            **_started(given),
+            torchrun_ranks=_whole(given.text("WORLD_SIZE")),
         )
 
 
-def _started(count: Callable[[str, int], int | None]) -> dict[str, Any]:
+class _Variables:
+    """Environment variables, by what their texts are of; None for one that is not set, or empty.
+
+    Every method raises an ArgumentError for a text of another form.
+
+    Args:
+        environ: names to texts.
+    """
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self._environ = environ
+
+    def text(self, name: str) -> str | None:
+        """As it stands."""
+        return self._environ.get(name) or None
+
+    def size(self, name: str) -> int | None:
+        """A number of bytes."""
+        value = self.text(name)
+        return None if value is None else parse_bytes(value, name)
+
+    def count(self, name: str, least: int) -> int | None:
+        """A whole number."""
+        value = self.text(name)
+        if value is None:
+            return None
+        if not value.isdecimal() or int(value) < least:
+            raise ArgumentError(name, f"is a whole number, {least} or more", value=repr(value))
+        return int(value)
+
+    def width(self, name: str) -> int | None:
+        """A number of lanes that OpenCL C has vectors of."""
+        value = self.text(name)
+        if value not in (None, "1", "2", "4", "8", "16"):
+            raise ArgumentError(name, "is 1, 2, 4, 8 or 16", value=repr(value))
+        return None if value is None else int(value)
+
+    def folder(self, name: str) -> Path | None:
+        """An absolute path: the process may change its folder."""
+        value = self.text(name)
+        try:
+            return None if value is None else Path(value).expanduser().absolute()
+        except RuntimeError as error:
+            raise ArgumentError(name, "there is no such home folder", value=value) from error
+
+    def switch(self, name: str) -> bool:
+        """Whether it is on; off if it is not set."""
+        value = self.text(name)
+        if value not in (None, "0", "1"):
+            raise ArgumentError(name, "is 0 or 1", value=repr(value))
+        return value == "1"
+
+    def first(self, names: Iterable[str], least: int) -> int | None:
+        """The whole number that the first says of these that are set."""
+        return next((n for name in names if (n := self.count(name, least)) is not None), None)
+
+
+def _started(given: _Variables) -> dict[str, Any]:
     """What ``mpirun`` told this process."""
-
-    def first(names: Iterable[str], least: int) -> int | None:
-        return next((n for name in names if (n := count(name, least)) is not None), None)
-
     return {
-        "ranks": first(_LAUNCHERS, 1) or 1,
-        "ranks_here": first(_LAUNCHERS_HERE, 1) or 1,
-        "rank": first(_NUMBERS, 0),
-        "rank_here": first(_NUMBERS_HERE, 0),
+        "ranks": given.first(_LAUNCHERS, 1) or 1,
+        "ranks_here": given.first(_LAUNCHERS_HERE, 1) or 1,
+        "rank": given.first(_NUMBERS, 0),
+        "rank_here": given.first(_NUMBERS_HERE, 0),
     }
 
 

@@ -72,6 +72,11 @@ def contiguous_strides(shape: Shape) -> Strides:
     return tuple(strides)
 
 
+def last_place(shape: Sequence[int], strides: Sequence[int]) -> int:
+    """Where the last element of a view lies, counted in elements from its first."""
+    return sum((n - 1) * s for n, s in zip(shape, strides, strict=True))
+
+
 @lru_cache(maxsize=4096)
 def is_contiguous(shape: Shape, strides: Strides) -> bool:
     """Whether the elements lie densely in row-major order (axes of size 1 do not count)."""

@@ -180,12 +180,7 @@ class Spelling:
         rewritten: dict[str, Any] = {}
         extra: dict[str, Any] = {}
         for name, value in given.items():
-            plain = theirs.get(name, name)
-            if plain not in public:
-                plain = ALSO.get(plain, plain)
-                other = _OVERLOADS.get(plain, plain)
-                plain = other if other in public else plain
-                plain = self.first if plain in FIRST and self.first in FIRST else plain
+            plain = self._public_name(theirs.get(name, name))
             if plain in public:
                 rewritten[plain] = value
             elif plain in own:
@@ -204,28 +199,36 @@ class Spelling:
                 bound["reduction"] = legacy_reduction(mean, reduce, bound.get("reduction", "mean"))
         return (*self._call(op, {**bound, **extra}), beside)
 
+    def _public_name(self, name: str) -> str:
+        """The name of PyTorch's signature that a caller means by another of its names."""
+        public = self.public.parameters
+        if name in public:
+            return name
+        name = ALSO.get(name, name)
+        other = _OVERLOADS.get(name, name)
+        name = other if other in public else name
+        return self.first if name in FIRST and self.first in FIRST else name
+
     def _call(self, op: str, bound: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Bound arguments by our names: those of the first places by position."""
         named: dict[str, Any] = {}
         rest: tuple[Any, ...] = ()
+        public, own = self.public.parameters, self.own.parameters
         for name, value in bound.items():
             ours = self.renamed.get(name, name)
-            known = (
-                self.public.parameters if name in self.public.parameters else self.own.parameters
-            )
-            kind = known[name].kind
+            kind = (public if name in public else own)[name].kind
             if kind is _Parameter.VAR_POSITIONAL:
                 rest = value
             elif kind is _Parameter.VAR_KEYWORD:
                 named.update(value)
-            elif ours in self.own.parameters:
+            elif ours in own:
                 named[ours] = value
             elif name in INERT:
                 drop(op, name, value)
-            elif value != self.public.parameters[name].default:
+            elif value != public[name].default:
                 raise ArgumentError(op, f"{name}={value!r} is not supported", remedy="Leave it out")
         first: list[Any] = []
-        for name, p in self.own.parameters.items():
+        for name, p in own.items():
             if name not in named or p.kind not in _POSITIONAL:
                 break
             first.append(named.pop(name))

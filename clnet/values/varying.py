@@ -242,18 +242,11 @@ def lifted_math(places: Iterable[tuple[dict[str, Any], str]]) -> Iterator[None]:
     Args:
         places: tables of globals and names in them that may be bound to one of these functions.
     """
-    bound: list[tuple[dict[str, Any], str]] = []
     with _LOCK:
         _DEPTH[0] += 1
         if _DEPTH[0] == 1:
             math.__class__ = _Math  # pyrefly: ignore[missing-attribute] - all modules have it
-        for space, name in places:
-            found = space.get(name)
-            if type(found) is BuiltinFunctionType and found in _BY_FUNCTION:
-                space[name] = _BY_FUNCTION[found]
-            if type(space.get(name)) is _Lifted:
-                _BOUND[id(space), name] = _BOUND.get((id(space), name), 0) + 1
-                bound.append((space, name))
+        bound = [(space, name) for space, name in places if _lift(space, name)]
     before, _HERE.lifts = getattr(_HERE, "lifts", False), True
     try:
         yield
@@ -261,12 +254,29 @@ def lifted_math(places: Iterable[tuple[dict[str, Any], str]]) -> Iterator[None]:
         _HERE.lifts = before
         with _LOCK:
             for space, name in bound:
-                _BOUND[id(space), name] -= 1
-                lifted = space.get(name)
-                if not _BOUND[id(space), name]:
-                    del _BOUND[id(space), name]
-                    if type(lifted) is _Lifted:  # not what the program put there meanwhile
-                        space[name] = lifted.function
+                _put_back(space, name)
             _DEPTH[0] -= 1
             if not _DEPTH[0]:
                 math.__class__ = ModuleType  # pyrefly: ignore[missing-attribute]
+
+
+def _lift(space: dict[str, Any], name: str) -> bool:
+    """Bind a name of ``math``'s function to its double, if it is one; counted, under the lock."""
+    found = space.get(name)
+    if type(found) is BuiltinFunctionType and found in _BY_FUNCTION:
+        found = space[name] = _BY_FUNCTION[found]
+    if type(found) is not _Lifted:
+        return False
+    _BOUND[id(space), name] = _BOUND.get((id(space), name), 0) + 1
+    return True
+
+
+def _put_back(space: dict[str, Any], name: str) -> None:
+    """Bind a name to ``math``'s function again, once nobody traces with it; under the lock."""
+    _BOUND[id(space), name] -= 1
+    if _BOUND[id(space), name]:
+        return
+    del _BOUND[id(space), name]
+    lifted = space.get(name)
+    if type(lifted) is _Lifted:  # not what the program put there meanwhile
+        space[name] = lifted.function

@@ -128,7 +128,7 @@ def test_backward_to_inner_tensors(retained):
     assert (y.grad.tolist(), x.grad.tolist()) == ([7, 7, 7], [6, 6, 6])
     with pytest.raises(ArgumentError, match="inputs are one tensor or more"):
         y.sum().backward(inputs=())
-    with pytest.raises(GradientError, match="inputs require gradients"):
+    with pytest.raises(GradientError, match=r"inputs require gradients.*Leave these out"):
         y.sum().backward(inputs=clnet.ones(3))
 
 

@@ -35,7 +35,18 @@ from clnet.kernels.epilogue import Epilogue
 from clnet.kernels.gemm import gemm_tiled, gemm_warpgroup
 
 from .convolution import taps
-from .harness import REALS, SMALLEST_TILE, case, constants, given, near, normal, output, run
+from .harness import (
+    REALS,
+    SMALLEST_TILE,
+    case,
+    constants,
+    emulated_warpgroups,
+    given,
+    near,
+    normal,
+    output,
+    run,
+)
 
 MODULES = (
     conv_depthwise,
@@ -242,14 +253,7 @@ def last(array: Array) -> Array:
 @case("gpu")
 def convolutions_by_128_emulated_items(target: Target) -> None:
     """Rows of five channels do not come in whole runs; filters' gradients of 16 bits alone."""
-    traits = replace(
-        target.traits,
-        matrix_units="emulated ptx",
-        warpgroup_units=True,
-        local_memory_bytes=2**16,
-        max_group_size=max(target.traits.max_group_size, 128),
-    )
-    units = replace(target, traits=traits)
+    units = emulated_warpgroups(target, 2**16)
     # Few taps: each is a stage of a whole tile, which takes Oclgrind a second and more. The floats
     # are one team's; two have the others here, and the floats' products in gemm_cases.
     one = constants(gemm_warpgroup, SMALL=gemm_warpgroup.WarpgroupTile(64, 64, 2))
@@ -277,14 +281,7 @@ def convolutions_by_128_emulated_items(target: Target) -> None:
 @case("gpu")
 def convolutions_by_128_emulated_items_in_two_parts(target: Target) -> None:
     """Images that lie either way, strides, and channels that do not come in whole runs."""
-    traits = replace(
-        target.traits,
-        matrix_units="emulated ptx",
-        warpgroup_units=True,
-        local_memory_bytes=2**17,
-        max_group_size=max(target.traits.max_group_size, 128),
-    )
-    units, how = replace(target, traits=traits), {"algorithm": Algorithm.MATRIX, "split": True}
+    units, how = emulated_warpgroups(target, 2**17), {"algorithm": Algorithm.MATRIX, "split": True}
     g = ConvGeometry(2, 5, 3, 2, 3, 2, 1, 2, 2, sh=2, ph=1)
     x, w, gy = normal(2, 3, 2, 5), normal(3, 5, 2, 1), normal(2, 2, 2, 3)
     wide, reads = [a.astype(np.float64) for a in (x, w, gy)], taps(g)

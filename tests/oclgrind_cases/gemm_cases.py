@@ -33,6 +33,7 @@ from .harness import (
     SMALLEST_TILE,
     case,
     constants,
+    emulated_warpgroups,
     given,
     near,
     normal,
@@ -333,14 +334,7 @@ def products_on_emulated_units(target: Target) -> None:
 @case("gpu")
 def products_by_128_emulated_items(target: Target) -> None:
     """Rounded, with one copied operand; the second's slices are added by a launch of their own."""
-    traits = replace(
-        target.traits,
-        matrix_units="emulated ptx",
-        warpgroup_units=True,
-        local_memory_bytes=2**16,
-        max_group_size=max(target.traits.max_group_size, 128),
-    )
-    units = replace(target, traits=traits)
+    units = emulated_warpgroups(target, 2**16)
     a, a_values = operand((5, 20), np.float32, turned=False)
     b, b_values = operand((20, 9), np.float32, turned=False)
     out, values = output((5, 9)), normal(9)

@@ -65,6 +65,18 @@ def gpu_shaped() -> Target:
     return replace(opened.target, traits=traits)
 
 
+def emulated_warpgroups(target: Target, local_memory_bytes: int) -> Target:
+    """A target whose 128 items multiply together, on matrix units that local memory stands for."""
+    traits = replace(
+        target.traits,
+        matrix_units="emulated ptx",
+        warpgroup_units=True,
+        local_memory_bytes=local_memory_bytes,
+        max_group_size=max(target.traits.max_group_size, 128),
+    )
+    return replace(target, traits=traits)
+
+
 # What a run under Oclgrind takes. Its check for uninitialised values mistakes lane 10 or so of a
 # shuffle's mask for an undefined one (it compares the lane with an unrelated constant of LLVM's),
 # so the vectors of 16 lanes are run apart, without that check.

@@ -29,19 +29,29 @@ def householder(target: Target, a: Array, tau: Array, x: Array) -> list[Launch]:
         tau: ``(batch, min(m, n))``, dense: the reflections' factors.
         x: the shape of ``a``.
     """
+    return factored(_HOUSEHOLDER, target, a, tau, x, flops=4)
+
+
+def factored(
+    kernel: Kernel, target: Target, a: Array, tau: Array, x: Array, *, flops: int
+) -> list[Launch]:
+    """As :func:`householder`, by a kernel that takes so many flops for a number and a reflection.
+
+    Complex numbers lie as pairs along a last axis.
+    """
     if x.size == 0:
         return []
-    batch, m, n = x.shape
+    batch, m, n, *pair = x.shape
     group = group_of(target)
-    w = Array.scratch(Scratch(x.device), (batch, n), x.dtype)
+    w = Array.scratch(Scratch(x.device), (batch, n, *pair), x.dtype)
     return [
         *copy(target, a, x),
-        _HOUSEHOLDER.launch(
+        kernel.launch(
             {"ctype": x.dtype.ctype, "group": group},
             by_name("m n a tau w", m, n, a, tau, w),
             global_size=(batch * group,),
             local_size=(group,),
-            flops=4 * batch * m * n * min(m, n),
+            flops=flops * batch * m * n * min(m, n),
             bytes=2 * x.nbytes,
         ),
     ]
@@ -60,19 +70,38 @@ def reflect(
         c: the shape of ``y``.
         turned: the transposed product.
     """
+    return reflected(_REFLECT, target, y, a, tau, c, turned=turned, flops=4)
+
+
+def reflected(
+    kernel: Kernel,
+    target: Target,
+    y: Array,
+    a: Array,
+    tau: Array,
+    c: Array,
+    *,
+    turned: bool,
+    flops: int,
+) -> list[Launch]:
+    """As :func:`reflect`, by a kernel that takes so many flops for an element and a reflection.
+
+    Complex numbers lie as pairs along a last axis.
+    """
     if y.size == 0:
         return []
-    (batch, m, p), n, count = y.shape, a.shape[2], tau.shape[1]
+    batch, m, p = y.shape[:3]
+    n, count = a.shape[2], tau.shape[1]
     launches = copy(target, y, c)
     if count == 0:
         return launches
     return [
         *launches,
-        _REFLECT.launch(
+        kernel.launch(
             {"ctype": y.dtype.ctype, "turned": turned},
             by_name("batch m n p count c a tau", batch, m, n, p, count, y, a, tau),
             **items(target, batch * p),
-            flops=4 * y.size * count,
+            flops=flops * y.size * count,
             bytes=2 * y.nbytes + a.nbytes,
         ),
     ]

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from ...array import Array
 from ...device import Launch, Scratch, Target
-from ..grid import items
 from ..kernel import Kernel, by_name
 from ..moving import copy
-from .householder import group_of
+from .householder import factored, group_of, reflected
 
 _UNITARY = Kernel("unitary", "factor/unitary.mako")
 _REFLECT = Kernel("unitary_reflect", "factor/unitary.mako")
@@ -16,44 +15,14 @@ _FORM = Kernel("unitary_form", "factor/unitary.mako")
 
 def unitary(target: Target, a: Array, tau: Array, x: Array) -> list[Launch]:
     """As :func:`.householder.householder`, of ``(batch, m, n, 2)``; R's diagonal is real."""
-    if x.size == 0:
-        return []
-    batch, m, n, _ = x.shape
-    group = group_of(target)
-    w = Array.scratch(Scratch(x.device), (batch, n, 2), x.dtype)
-    return [
-        *copy(target, a, x),
-        _UNITARY.launch(
-            {"ctype": x.dtype.ctype, "group": group},
-            by_name("m n a tau w", m, n, a, tau, w),
-            global_size=(batch * group,),
-            local_size=(group,),
-            flops=16 * batch * m * n * min(m, n),
-            bytes=2 * x.nbytes,
-        ),
-    ]
+    return factored(_UNITARY, target, a, tau, x, flops=16)
 
 
 def unitary_reflect(
     target: Target, y: Array, a: Array, tau: Array, c: Array, *, turned: bool
 ) -> list[Launch]:
     """As :func:`.householder.reflect`, of pairs; the conjugate transpose is the turned product."""
-    if y.size == 0:
-        return []
-    (batch, m, p, _), n, count = y.shape, a.shape[2], tau.shape[1]
-    launches = copy(target, y, c)
-    if count == 0:
-        return launches
-    return [
-        *launches,
-        _REFLECT.launch(
-            {"ctype": y.dtype.ctype, "turned": turned},
-            by_name("batch m n p count c a tau", batch, m, n, p, count, y, a, tau),
-            **items(target, batch * p),
-            flops=8 * y.size * count,
-            bytes=2 * y.nbytes + a.nbytes,
-        ),
-    ]
+    return reflected(_REFLECT, target, y, a, tau, c, turned=turned, flops=8)
 
 
 def unitary_form(target: Target, a: Array, q: Array, p: Array | None, x: Array) -> list[Launch]:

@@ -12,7 +12,7 @@ from ...device import DeviceTraits, HostScalar, Launch, Scratch, Target
 from ...expr import Expr, as_number, check_domains, flops, print_c
 from ...values.dtypes import DType, bool_
 from ...values.record import NamedTuple
-from ...values.shapes import Shape, Strides, broadcast_strides, collapse, round_up
+from ...values.shapes import Shape, Strides, broadcast_strides, collapse, last_place, round_up
 from ..grid import in_groups
 from ..kernel import Kernel, Rendered
 from ..moving import copy, turned_axis
@@ -307,7 +307,7 @@ def _of_few(p: _Problem) -> _Recipe:
 def _in_one_layout(p: _Problem) -> _Recipe:
     """An element for each work-item, by a kernel that knows which operands are dense."""
     sizes, steps = p.sizes, p.steps
-    span = max(sum((n - 1) * s for n, s in zip(sizes, step, strict=True)) for step in steps)
+    span = max(last_place(sizes, step) for step in steps)
     inner = tuple({1: "unit", 0: "none"}.get(step[-1], "any") for step in steps)
     axes = [*sizes]
     short = len(axes) > 1 and axes[-1] < _SHORT_ROW and prod(axes) >= _MANY_ELEMENTS

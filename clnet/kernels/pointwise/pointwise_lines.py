@@ -13,7 +13,7 @@ from math import prod
 from ...device import DeviceTraits
 from ...expr import Expr, print_c
 from ...values.dtypes import DType, bool_
-from ...values.shapes import Shape, Strides, ceil_div
+from ...values.shapes import Shape, Strides, ceil_div, last_place
 from ..grid import in_groups
 from ..kernel import Kernel, Rendered
 
@@ -40,7 +40,7 @@ def lines_fit(traits: DeviceTraits, sizes: Shape, steps: Sequence[Strides], outp
         not in_groups(traits)
         and sizes[-1] >= _LEAST_ROW
         and all(step[-1] for step in steps[:outputs])
-        and max(prod(sizes), *(_span(sizes, step) for step in steps)) < _INT_ELEMENTS
+        and max(prod(sizes), *(last_place(sizes, step) for step in steps)) < _INT_ELEMENTS
     )
 
 
@@ -92,7 +92,3 @@ def lines_recipe(
     )
     items = (ceil_div(n, share), ceil_div(count, rows))
     return LINES.bind(params), places, (n, share, count, rows), items
-
-
-def _span(sizes: Shape, step: Strides) -> int:
-    return sum((n - 1) * s for n, s in zip(sizes, step, strict=True))

@@ -12,7 +12,7 @@ from math import prod
 from ...device import DeviceTraits
 from ...expr import Expr, print_c
 from ...values.dtypes import DType, bfloat16, float16, float32
-from ...values.shapes import Shape, Strides, ceil_div, round_up
+from ...values.shapes import Shape, Strides, ceil_div, last_place, round_up
 from ..grid import in_groups
 from ..kernel import Constraint, Kernel, Rendered
 from ..streaming import STREAM_BYTES
@@ -57,7 +57,7 @@ def rows_fit(
         and compute is float32
         and all(d in _DTYPES for d in dtypes)
         and all(step[-1] for step in steps[:outputs])
-        and max(prod(sizes), *(_span(sizes, step) for step in steps)) < _INT_ELEMENTS
+        and max(prod(sizes), *(last_place(sizes, step) for step in steps)) < _INT_ELEMENTS
     )
 
 
@@ -122,7 +122,3 @@ def rows_recipe(
     )
     items = (ceil_div(n, share), ceil_div(count, rows))
     return ROWS.bind(params), places, (n, share, count, rows), items
-
-
-def _span(sizes: Shape, step: Strides) -> int:
-    return sum((n - 1) * s for n, s in zip(sizes, step, strict=True))

@@ -8,7 +8,7 @@ from math import prod
 from ...device import DeviceTraits
 from ...expr import Expr, print_c
 from ...values.dtypes import DType, bfloat16, float16, float32
-from ...values.shapes import Shape, Strides, ceil_div, round_up
+from ...values.shapes import Shape, Strides, ceil_div, last_place, round_up
 from ..grid import in_groups
 from ..kernel import Kernel, Rendered
 
@@ -46,7 +46,7 @@ def runs_fit(
         outputs: how many of the operands, the first ones, are written.
     """
     moving = [step for step in steps if step[-1]]
-    span = max(sum((n - 1) * s for n, s in zip(sizes, step, strict=True)) for step in steps)
+    span = max(last_place(sizes, step) for step in steps)
     return (
         in_groups(traits)
         and compute is float32

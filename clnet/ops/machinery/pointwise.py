@@ -277,6 +277,13 @@ def pointwise(
             body.__name__, body, xs, settings, result=result, gradient=gradient, out=out
         )
 
+    return op(face)(_presented(call, body, signature))
+
+
+def _presented(
+    call: Callable[..., Any], body: Callable[..., Any], signature: inspect.Signature
+) -> Callable[..., Any]:
+    """The function that is called in the name of a body, as readers and ``inspect`` see it."""
     call.of_elements = True  # pyrefly: ignore[missing-attribute] - ops/chosen.py reads it
     call.__name__ = call.__qualname__ = body.__name__
     call.__doc__ = body.__doc__
@@ -285,7 +292,7 @@ def pointwise(
     call.__signature__ = signature.replace(  # pyrefly: ignore[missing-attribute] - inspect reads it
         parameters=[*signature.parameters.values(), place]
     )
-    return op(face)(call)
+    return call
 
 
 class _Takes:
@@ -393,25 +400,34 @@ def evaluate(
         return _applied(function, tensors, out)
     floating = compute.is_floating_point
     numbers = [as_number(name, operands[k], floating=floating) for k in form.numbers]
-    if not compute.is_floating_point:
-        if any(isinstance(x, float) for x in options):
-            law = "with these settings operands are floating"
-            raise DtypeError(
-                name, law, dtype=returned, settings=options, remedy="Convert it with .float()"
-            )
-        require_range(name, options, compute)
-        if name in UNWRAPPED or (name == "pow" and kinds[0] != "number"):
-            require_range(name, numbers, compute)
-        if any(isinstance(x, float) for x in numbers):  # a whole one, that no dtype here holds
-            law = f"{compute!r} holds the numbers beside it"
-            raise RangeError(name, law, numbers=numbers, remedy="Convert it with .double()")
-        options = [wrapped(x, compute) for x in options]
-        numbers = [wrapped(x, compute) for x in numbers]
-    scalars = (*numbers, *options)
+    scalars = (*numbers, *options) if floating else _whole(name, form, numbers, options)
     if form.rounded is not None:
         scalars = tuple([rounded_to(form.rounded, x) for x in scalars])
     function = Pointwise(name, (form.expr,), scalars, compute, (returned,), form.gradient)
     return _applied(function, tensors, out)
+
+
+def _whole(
+    name: str, form: _Form, numbers: Sequence[Any], options: Sequence[Any]
+) -> tuple[Any, ...]:
+    """Operands that are numbers, and options, as the integers of the dtype that is computed in.
+
+    Raises:
+        DtypeError: if an option is not whole.
+        RangeError: if the dtype does not hold a number.
+    """
+    compute = form.compute
+    if any(isinstance(x, float) for x in options):
+        law = "with these settings operands are floating"
+        hint = "Convert it with .float()"
+        raise DtypeError(name, law, dtype=form.returned, settings=options, remedy=hint)
+    require_range(name, options, compute)
+    if name in UNWRAPPED or (name == "pow" and form.kinds[0] != "number"):
+        require_range(name, numbers, compute)
+    if any(isinstance(x, float) for x in numbers):  # a whole one, that no dtype here holds
+        law = f"{compute!r} holds the numbers beside it"
+        raise RangeError(name, law, numbers=numbers, remedy="Convert it with .double()")
+    return tuple([wrapped(x, compute) for x in (*numbers, *options)])
 
 
 class _Form(NamedTuple):
