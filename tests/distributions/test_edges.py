@@ -228,3 +228,23 @@ def test_relaxed_distributions_say_what_their_arguments_are():
     assert d.RelaxedOneHotCategorical.arg_constraints is d.Categorical.arg_constraints
     with pytest.raises(ArgumentError, match="probs lies in"):
         d.RelaxedBernoulli(0.5, probs=1.5)
+
+
+@pytest.mark.parametrize("dtype", [clnet.float32, clnet.bfloat16])
+def test_shares_of_small_concentrations_lie_near_the_ends(dtype):
+    small = clnet.tensor(0.01, dtype=dtype)
+    clnet.manual_seed(1)
+    for made in (d.Beta(small, small), d.Dirichlet(small.expand(2))):
+        drawn = made.sample((20_000,)).float().numpy()
+        assert (drawn > 0).all()
+        assert (drawn < 1).all()
+        shares = drawn if drawn.ndim == 1 else drawn[:, 0]
+        assert ((shares > 0.1) & (shares < 0.9)).mean() == pytest.approx(0.022, abs=0.008)
+        assert (shares > 0.9).mean() == pytest.approx(0.489, abs=0.02)
+
+
+def test_shares_of_small_concentrations_have_slopes():
+    a = clnet.tensor(0.01, requires_grad=True)
+    clnet.manual_seed(2)
+    d.Beta(a, 0.02).rsample((100_000,)).mean().backward()
+    assert a.grad.item() == pytest.approx(0.02 / 0.03**2, rel=0.05)
