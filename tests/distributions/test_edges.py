@@ -230,6 +230,53 @@ def test_relaxed_distributions_say_what_their_arguments_are():
         d.RelaxedBernoulli(0.5, probs=1.5)
 
 
+@pytest.mark.parametrize("name", ["Bernoulli", "Geometric", "ContinuousBernoulli"])
+def test_what_is_kept_at_the_first_sample_has_gradients(name):
+    slopes = []
+    for draws in (False, True):
+        w = clnet.tensor([0.1, -0.7], requires_grad=True)
+        made = getattr(d, name)(logits=w)
+        if draws:
+            made.sample()
+        (made.mean if name[0] == "C" else made.entropy()).sum().backward()
+        slopes.append(w.grad.numpy())
+    np.testing.assert_array_equal(*slopes)
+    assert np.abs(slopes[0]).min() > 1e-3
+
+
+def test_lazy_properties_are_on_the_tape():
+    w = clnet.ones(2, requires_grad=True)
+
+    class Twice:
+        @d.utils.lazy_property
+        def value(self):
+            return w * 2
+
+    made = Twice()
+    with clnet.no_grad():
+        made.value  # noqa: B018 - kept from here on
+    assert made.value.requires_grad
+
+
+def test_one_normal_number_makes_two_shares():
+    made = d.LogisticNormal(0.2, 0.6)
+    drawn = made.sample((3,))
+    assert drawn.shape == (3, 2)
+    assert made.log_prob(drawn).shape == (3,)
+
+
+def test_classes_say_what_their_values_are():
+    for made, discrete, axes in (
+        (d.Uniform, False, 0),
+        (d.Binomial, True, 0),
+        (d.Multinomial, True, 1),
+        (d.Categorical, True, 0),
+        (d.OneHotCategorical, True, 1),
+        (d.RelaxedOneHotCategorical, False, 1),
+    ):
+        assert (made.support.is_discrete, made.support.event_dim) == (discrete, axes)
+
+
 @pytest.mark.parametrize("dtype", [clnet.float32, clnet.bfloat16])
 def test_shares_of_small_concentrations_lie_near_the_ends(dtype):
     small = clnet.tensor(0.01, dtype=dtype)
