@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pytest
 import scipy.stats
@@ -256,6 +258,34 @@ def test_lazy_properties_are_on_the_tape():
     with clnet.no_grad():
         made.value  # noqa: B018 - kept from here on
     assert made.value.requires_grad
+
+
+def test_covariances_may_be_small_large_and_many():
+    for scale in (0.01, 100.0):
+        made = d.MultivariateNormal(clnet.zeros(50), scale * clnet.eye(50))
+        assert made.log_prob(clnet.zeros(50)).isfinite().item()
+    x = clnet.tensor([[300.0, 100.0001], [100.0, 200.0]])  # one part of a million apart
+    assert d.constraints.positive_definite.check(x).item()
+    worse = clnet.stack([x + clnet.tensor([[0.0, 1.0], [0.0, 0.0]]), x - 200, -x])
+    assert not d.constraints.positive_definite.check(worse).any().item()
+    assert not d.constraints.positive_definite.check(clnet.ones(2, 3)).any().item()
+
+
+def test_inverses_of_inverses_are_what_they_were_of():
+    power = d.PowerTransform(2.0).inv
+    both = d.ComposeTransform([d.ExpTransform(), d.AffineTransform(1.0, 2.0)])
+    for made in (power, both, both.inv, d.ExpTransform()):
+        again = made.inv
+        assert again.inv is made
+        assert made.inv is again
+        kept = copy.deepcopy(made)
+        assert kept == made
+        assert kept.inv == made.inv
+    assert both.inv == d.ComposeTransform([both.parts[1].inv, both.parts[0].inv])
+    assert both.inv(both(clnet.tensor([0.5]))).item() == pytest.approx(0.5)
+    same = d.identity_transform
+    assert same.inv == same
+    assert same(clnet.tensor([3.0])).item() == 3
 
 
 def test_one_normal_number_makes_two_shares():
