@@ -8,6 +8,7 @@ import importlib
 import pickle
 import subprocess
 import sys
+from collections import OrderedDict
 from typing import Any
 
 import numpy as np
@@ -256,3 +257,21 @@ def test_a_gradient_asked_for_without_a_tape_is_on_none():
     with clnet.no_grad():
         assert not back(clnet.tensor(1.0))[0].requires_grad
     assert back(clnet.tensor(1.0))[0].requires_grad
+
+
+def test_vmap_refuses_what_its_elements_would_share():
+    kept, x = clnet.zeros(3), clnet.arange(6.0).reshape(2, 3)
+    for write in (clnet.Tensor.add_, clnet.Tensor.copy_, clnet.Tensor.mul_):
+        with pytest.raises(ArgumentError, match="not overwritten by what has it"):
+            clnet.vmap(write, in_dims=(None, 0))(kept, x)
+    assert kept.tolist() == [0, 0, 0]
+    assert clnet.vmap(lambda a, b: a.clone().add_(b), in_dims=(None, 0))(kept, x).equal(x)
+    assert clnet.vmap(lambda a, b: b + a.add_(1), in_dims=(None, 0))(kept, x).equal(x + kept)
+
+
+def test_vmap_keeps_kinds_of_dicts():
+    found = clnet.vmap(lambda x: OrderedDict(b=x, a=2 * x))(clnet.ones(2))
+    assert type(found) is OrderedDict
+    assert list(found) == ["b", "a"]
+    with pytest.raises(ArgumentError, match="one argument has a batch"):
+        clnet.vmap(lambda x: x, in_dims=None)(clnet.ones(2))

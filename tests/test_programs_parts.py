@@ -35,6 +35,8 @@ CALLS = [
     ("_foreach_sign_", lambda f, x, y, z: f(x)),
     ("_foreach_zero_", lambda f, x, y, z: f(x)),
     ("_foreach_copy_", lambda f, x, y, z: f(x, y)),
+    ("_foreach_pow", lambda f, x, y, z: f(2.0, x)),
+    ("_foreach_clone", lambda f, x, y, z: f(x)),
 ]
 
 
@@ -45,10 +47,28 @@ def test_lists_of_tensors_are_pytorchs(name, call):
     for library in (clnet, torch):
         x, y, z = lists(library)
         made = call(getattr(library, name), x, y, z)
-        assert (made is None) == (name.endswith("_") and library is clnet) or library is torch
+        assert type(made) is (list if name.endswith("_") else tuple)
         found.append([t.numpy() for t in (*x, *(made or ()))])
     for got, expected in zip(found[0], found[1], strict=False):
         np.testing.assert_allclose(got, expected, rtol=1e-6)
+
+
+def test_a_tensor_holds_the_numbers_of_a_list_of_tensors():
+    x, y, z = lists(clnet)
+    numbers = clnet.tensor([0.5, -2.0])
+    for name in ("_foreach_addcmul", "_foreach_addcdiv"):
+        f = getattr(clnet, name)
+        for a, b in zip(f(x, y, z, numbers), f(x, y, z, [0.5, -2.0]), strict=True):
+            assert a.equal(b)
+        assert f(x, y, z, scalars=[0.5, -2.0])[1].equal(f(x, y, z, numbers)[1])
+
+
+@pytest.mark.parametrize("longer", [0, 1])
+def test_lists_of_tensors_have_one_length(longer):
+    x, y, _ = lists(clnet)
+    with pytest.raises(ArgumentError, match="as many elements"):
+        clnet._foreach_add_(x[: 2 - longer], y[: 1 + longer])
+    assert x[0].numpy().tolist() == VALUES[0].tolist()
 
 
 def test_there_is_no_list_of_what_is_no_op():

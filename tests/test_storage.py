@@ -124,3 +124,9 @@ def test_an_old_constructor_stays_on_the_tape():
 
 def test_without_elements_it_lies_nowhere():
     assert clnet.ones(2, 2)[2:].data_ptr() == clnet.empty(0).data_ptr() == 0
+
+
+def test_bytes_of_a_storage_have_no_sign():
+    x = clnet.tensor([-38, 3], dtype=clnet.int8)
+    assert (x.untyped_storage().tolist(), x.storage().tolist()) == ([218, 3], [-38, 3])
+    assert clnet.tensor([True, False]).untyped_storage().tolist() == [1, 0]

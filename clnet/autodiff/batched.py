@@ -16,6 +16,7 @@ from dataclasses import replace
 from typing import Any
 
 from ..array import Array
+from ..errors import ArgumentError
 from ..ops.attention import Attention
 from ..ops.batched import rule_for
 from ..ops.create import Full, MakeInto
@@ -66,9 +67,12 @@ class Level:
         size: of the batch.
         randomness: as ``vmap`` takes it.
         depth: how many are around it.
+
+    Attributes:
+        common: memory of arguments that have no batch.
     """
 
-    __slots__ = ("depth", "randomness", "size")
+    __slots__ = ("common", "depth", "randomness", "size")
 
     @staticmethod
     def applied(function: Function, inputs: tuple[Any, ...]) -> tuple[Tensor, ...] | None:
@@ -81,6 +85,7 @@ class Level:
 
     def __init__(self, size: int, randomness: str, depth: int) -> None:
         self.size, self.randomness, self.depth = size, randomness, depth
+        self.common: set[int] = set()
 
 
 class Batched(Array):
@@ -359,9 +364,14 @@ def _overwritten(
     Raises:
         LoopNeeded: if all elements would write the same memory, or others look at it whose
             gradients are asked for.
+        ArgumentError: if an argument without the batch would hold what differs among elements.
     """
     target, *operands = inputs
     array = target.array
+    if id(array.storage) in level.common and any(whole_of(x, level)[1] for x in operands):
+        law = "an argument without the batch is not overwritten by what has it"
+        hint = "Overwrite a clone() of an element, or give the argument a batch"
+        raise ArgumentError("vmap", law, shape=target.shape, remedy=hint)
     if type(array) is not Batched or array.level is not level or not array.stacked:
         raise LoopNeeded
     if tracked:

@@ -7,12 +7,15 @@ done by calling it for one element after another and stacking what it gives.
 
 from __future__ import annotations
 
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Sequence
+from copy import copy
 from functools import wraps
 from typing import Any
 
 from .. import ops
 from ..errors import ArgumentError, DtypeError, ShapeError
+from ..tensor import Tensor
 from ..values import mode
 from ..values.arguments import checked, require_tensors, shown
 from ..values.containers import again
@@ -28,7 +31,7 @@ _RANDOM = ("error", SAME, DIFFERENT)
 @checked
 def vmap(
     func: Callable[..., Any],
-    in_dims: int | Sequence[Any] | dict[Any, Any] = 0,
+    in_dims: int | Sequence[Any] | dict[Any, Any] | None = 0,
     out_dims: int | Sequence[Any] | dict[Any, Any] | None = 0,
     randomness: str = "error",
     *,
@@ -61,7 +64,7 @@ def vmap(
     @wraps(func)
     def batched(*args: Any, **kwargs: Any) -> Any:
         dims: tuple[Any, ...] = (
-            (in_dims,) * len(args) if isinstance(in_dims, int) else tuple(in_dims)
+            (in_dims,) * len(args) if isinstance(in_dims, int | None) else tuple(in_dims)
         )
         if len(dims) != len(args):
             law = "in_dims has an axis or None for each argument"
@@ -153,6 +156,10 @@ def parts_of(tree: Any, dims: Any) -> list[tuple[Any, Any, Any]] | None:
 
 def remade(tree: Any, parts: dict[Any, Any]) -> Any:
     """A container of the kind of another, with other parts."""
+    if type(tree) in (OrderedDict, defaultdict):
+        found = copy(tree)
+        found.update(parts)
+        return found
     if isinstance(tree, dict):
         return parts
     return again(tree, parts.values())
@@ -187,6 +194,8 @@ def _element(tree: Any, dims: Any, level: Level) -> Any:
 
     def one(x: Any, axis: Any) -> Any:
         if axis is None:
+            if isinstance(x, Tensor):
+                level.common.add(id(x.array.storage))
             return x
         axis = normalize_dim("vmap", axis, x.ndim)
         return element(x if axis == 0 else ops.movedim(x, axis, 0), level)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ..errors import ArgumentError
 from ..ops.machinery.function import PUBLIC_OPS
 from ..tensor import Tensor
 
@@ -14,9 +15,9 @@ PREFIX = "_foreach_"
 _SCALED = {"addcmul", "addcdiv"}
 """Those whose last operand is a number by name."""
 _OPS = """
-    abs acos add addcdiv addcmul asin atan ceil clamp clamp_max clamp_min copy cos cosh div erf erfc
-    exp expm1 floor frac lerp lgamma log log10 log1p log2 max maximum minimum mul neg norm pow
-    reciprocal round rsqrt sigmoid sign sin sinh sqrt sub tan tanh trunc zero
+    abs acos add addcdiv addcmul asin atan ceil clamp clamp_max clamp_min clone copy cos cosh div
+    erf erfc exp expm1 floor frac lerp lgamma log log10 log1p log2 max maximum minimum mul neg norm
+    pow reciprocal round rsqrt sigmoid sign sin sinh sqrt sub tan tanh trunc zero
 """
 _AS = {"maximum": "maximum", "clamp_max": "minimum", "clamp_min": "maximum"}
 
@@ -25,7 +26,10 @@ def foreach(name: str) -> Callable[..., Any] | None:
     """The function of a name such as ``"_foreach_mul_"``; None if there is none.
 
     Operands that are lists are taken apart as the tensors are; others are the same for all. Names
-    that end with an underscore overwrite the tensors and return nothing.
+    that end with an underscore overwrite the tensors and return them, others a tuple.
+
+    Raises:
+        ArgumentError: by the function, if lists differ in length.
     """
     stem = name.removeprefix(PREFIX)
     inplace = stem.endswith("_")
@@ -33,15 +37,27 @@ def foreach(name: str) -> Callable[..., Any] | None:
     if not name.startswith(PREFIX) or op not in _OPS.split():
         return None
 
-    def each(tensors: Any, *args: Any, **given: Any) -> list[Tensor] | None:
+    def each(tensors: Any, *args: Any, **given: Any) -> list[Tensor] | tuple[Tensor, ...]:
+        if op == "pow" and not isinstance(tensors, list | tuple):  # of a number, too
+            return tuple(tensors**x for x in args[0])
+        tensors = list(tensors)
         if op in _SCALED and len(args) == 3:
             args, given = args[:2], {**given, "value": args[2]}
+        if "scalars" in given:
+            given = {**given, "value": given["scalars"]}
+            del given["scalars"]
+        if op in _SCALED and isinstance(given.get("value"), Tensor):
+            given = {**given, "value": given["value"].tolist()}
+        lists = [a for a in (*args, *given.values()) if isinstance(a, list | tuple)]
+        if any(len(a) != len(tensors) for a in lists):
+            law = "operands that are lists have as many elements as there are tensors"
+            raise ArgumentError(name, law, tensors=len(tensors), operands=[*map(len, lists)])
         made: list[Tensor] = []
         for k, x in enumerate(tensors):
             own = [a[k] if isinstance(a, list | tuple) else a for a in args]
             named = {n: a[k] if isinstance(a, list | tuple) else a for n, a in given.items()}
             made.append(_applied(op, x, own, named, inplace=inplace))
-        return None if inplace else made
+        return tensors if inplace else tuple(made)
 
     each.__name__ = each.__qualname__ = name
     each.__module__ = "clnet"  # where it is found again, pickled

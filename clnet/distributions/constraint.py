@@ -206,12 +206,10 @@ def _lower_cholesky(value: Tensor) -> Tensor:
 
 
 def _positive_definite(value: Tensor) -> Tensor:
-    symmetric = ((value - value.mT).abs() <= 1e-6).all(-1).all(-1)
-    # Sylvester: all leading minors are positive.
-    minors = [value[..., :k, :k].det() > 0 for k in range(1, value.shape[-1] + 1)]
-    for minor in minors:
-        symmetric = symmetric & minor
-    return symmetric
+    if value.shape[-2] != value.shape[-1]:
+        return _square(value)
+    # Minors would do (Sylvester), but determinants leave the range of floats.
+    return _symmetric(value) & ops.eq(ops.cholesky_ex(value).info, 0)
 
 
 def interval(lower_bound: Any, upper_bound: Any) -> Constraint:

@@ -231,7 +231,7 @@ class Uniform(Distribution):
         if self._checks() and not bool((self.low < self.high).all().item()):
             raise ArgumentError("Uniform", "low is below high", shape=self.low.shape)
 
-    @property
+    @constraint.dependent_property(is_discrete=False, event_dim=0)
     def support(self) -> Constraint:
         """From ``low`` to ``high``."""
         return constraint.interval(self.low, self.high)

@@ -53,7 +53,7 @@ class Binomial(Binary):
         both = (given, None) if logits is None else (None, given)
         super().__init__(*both, validate_args=validate_args)
 
-    @property
+    @constraint.dependent_property(is_discrete=True, event_dim=0)
     def support(self) -> Constraint:
         """Whole numbers up to the count."""
         return constraint.integer_interval(0, self.total_count)
@@ -226,7 +226,7 @@ class Multinomial(Distribution):
         """Their logarithms."""
         return self._categorical.logits
 
-    @property
+    @constraint.dependent_property(is_discrete=True, event_dim=1)
     def support(self) -> Constraint:
         """Counts that sum to the number of trials."""
         return constraint.multinomial(self.total_count)

@@ -233,7 +233,7 @@ class Categorical(Shares):
     def _place(self, validate_args: bool | None) -> None:
         Distribution.__init__(self, self.probs.shape[:-1], validate_args=validate_args)
 
-    @property
+    @constraint.dependent_property(is_discrete=True, event_dim=0)
     def support(self) -> Constraint:
         """Whole numbers below ``k``."""
         return constraint.integer_interval(0, self._num_events - 1)
@@ -287,10 +287,7 @@ class OneHotCategorical(Categorical):
     def _place(self, validate_args: bool | None) -> None:
         Shares._place(self, validate_args)
 
-    @property
-    def support(self) -> Constraint:
-        """Vectors of one 1."""
-        return constraint.one_hot
+    support = constraint.one_hot
 
     @property
     def mean(self) -> Tensor:

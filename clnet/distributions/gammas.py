@@ -20,6 +20,7 @@ from ..kernels.pointwise import draw_gamma as draw_gamma_kernel
 from ..ops.gamma import gamma_slope
 from ..ops.random import drawn_from
 from ..tensor import Tensor
+from ..values.dtypes import DType, float32
 from . import constraint
 from .constraint import Constraint
 from .distribution import Distribution, broadcast
@@ -52,6 +53,49 @@ class Drawn(Function):
         """To the concentration."""
         concentration, drawn = ctx.saved_tensors
         return grad * gamma_slope(concentration, drawn), None
+
+
+def draw_log_gamma(d: Distribution, concentration: Tensor, shape: Sequence[int]) -> Tensor:
+    """Logarithms of gamma variables of rate 1, float32 at least.
+
+    Those of small concentrations are below the smallest float: of 0.01 four of ten in float32. So
+    their logarithms are those of variables of ``a + 1`` and of ``u^(1 / a)``.
+
+    Args:
+        d: whose uniform numbers are drawn.
+        concentration: broadcasts to ``shape``.
+        shape: of the result.
+    """
+    a = concentration.to(float32) if concentration.dtype.itemsize < 4 else concentration
+    a = a.expand(tuple(shape))
+    fixed = a.detach()
+    drawn = drawn_from(draw_gamma_kernel, fixed + 1).log()
+    return LogDrawn.apply(a, drawn + d.uniform_numbers(shape, fixed).log() / fixed)
+
+
+class LogDrawn(Function):
+    """Logarithms of gamma variables as a function of their concentration."""
+
+    @staticmethod
+    def forward(ctx: Any, concentration: Tensor, drawn: Tensor) -> Tensor:
+        """The logarithms."""
+        ctx.save_for_backward(concentration, drawn)
+        return drawn.view_as(drawn)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        """To the concentration; near 0 the probability is ``x^a / gamma(a + 1)``."""
+        a, drawn = ctx.saved_tensors
+        x, near_zero = drawn.exp(), ((a + 1).digamma() - drawn) / a
+        small = drawn < 0.5 * math.log(finfo(a.dtype).tiny)
+        return grad * ops.where(small, near_zero, gamma_slope(a, x) / x), None
+
+
+def _shares(found: Tensor, dtype: DType) -> Tensor:
+    """Inside (0, 1), whose ends have no finite density."""
+    limits = finfo(dtype)
+    return found.to(dtype).clamp(limits.tiny, 1 - limits.eps / 2)
 
 
 class Gamma(Distribution):
@@ -179,8 +223,9 @@ class Beta(Distribution):
 
     def draw(self, sample_shape: Sequence[int]) -> Tensor:
         shape = self._extended_shape(sample_shape)
-        x = draw_gamma(self.concentration1, shape)
-        return x / (x + draw_gamma(self.concentration0, shape))
+        x = draw_log_gamma(self, self.concentration1, shape)
+        y = draw_log_gamma(self, self.concentration0, shape)
+        return _shares(ops.sigmoid(x - y), self.concentration1.dtype)
 
     def log_prob(self, value: Tensor) -> Tensor:
         self._validate_sample(value)
@@ -235,8 +280,8 @@ class Dirichlet(Distribution):
         return self.mean * (1 - self.mean) / (total + 1)
 
     def draw(self, sample_shape: Sequence[int]) -> Tensor:
-        x = draw_gamma(self.concentration, self._extended_shape(sample_shape))
-        return x / x.sum(-1, keepdim=True)
+        x = draw_log_gamma(self, self.concentration, self._extended_shape(sample_shape))
+        return _shares(ops.softmax(x, dim=-1), self.concentration.dtype)
 
     def log_prob(self, value: Tensor) -> Tensor:
         self._validate_sample(value)

@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 
 from .. import ops
+from ..autograd import enable_grad
 from ..errors import ArgumentError, KindError, ShapeError
 from ..inspection import finfo
 from ..random import randn
 from ..tensor import Tensor, tensor
 from ..values.arguments import shown
 from ..values.dtypes import DType
-from ..values.lazy import lazy as lazy_property
+from ..values.lazy import lazy
 
 __all__ = [
     "Kept",
@@ -48,11 +49,20 @@ class Kept:
         held = vars(instance)
         if self._name not in held:
             try:
-                held[self._name] = self._compute(held)
+                with enable_grad():  # it outlives a sample(), in which none is recorded
+                    held[self._name] = self._compute(held)
             except KeyError as error:
                 text = f"{type(instance).__name__} has no attribute {self._name!r}"
                 raise AttributeError(text) from error
         return held[self._name]
+
+
+class lazy_property(lazy):  # noqa: N801 - PyTorch's name
+    """A method's value, computed at the first use and kept; on the tape also within ``no_grad``."""
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        with enable_grad():
+            return super().__get__(instance, owner)
 
 
 def broadcast_all(*values: Any) -> tuple[Tensor, ...]:

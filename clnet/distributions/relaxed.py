@@ -223,6 +223,7 @@ class RelaxedOneHotCategorical(_Relaxed):
     """
 
     arg_constraints = Shares.arg_constraints
+    support = constraint.simplex
 
     def __init__(
         self,
@@ -235,17 +236,12 @@ class RelaxedOneHotCategorical(_Relaxed):
         base = ExpRelaxedCategorical(temperature, probs, logits, validate_args)
         super().__init__(base, ExpTransform(), validate_args)
 
-    @property
-    def support(self) -> Constraint:
-        """Shares: numbers from 0 on that sum to 1."""
-        return constraint.simplex
-
 
 class LogisticNormal(TransformedDistribution):
     """Shares made of normally distributed numbers by breaking sticks.
 
     Args:
-        loc: ``(..., k)``, their means.
+        loc: ``(..., k)``, their means; numbers are of one stick.
         scale: their deviations.
         validate_args: as for :class:`Distribution`.
     """
@@ -260,7 +256,7 @@ class LogisticNormal(TransformedDistribution):
     ) -> None:
         base = Normal(loc, scale, validate_args)
         if not base.batch_shape:
-            raise ArgumentError("LogisticNormal", "loc is (..., k)", loc=base.loc.shape)
+            base = base.expand((1,))
         super().__init__(base, StickBreakingTransform(), validate_args)
 
     @property

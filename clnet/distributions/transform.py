@@ -43,7 +43,12 @@ __all__ = [
     "StickBreakingTransform",
     "TanhTransform",
     "Transform",
+    "identity_transform",
 ]
+
+
+identity_transform = ComposeTransform([])
+"""Which changes nothing."""
 
 
 _InverseTransform = type(Transform().inv)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import copy
 from typing import Any
+from weakref import ref
 
 from .. import ops
 from ..errors import ArgumentError
@@ -40,6 +41,7 @@ class Transform:
     codomain: Any = constraint.real
     sign: Any = property(_no_sign)
     """1 if it grows, -1 if it falls; a tensor where that is each element's."""
+    _inv: Any = None
 
     def __init_subclass__(cls, **given: Any) -> None:
         super().__init_subclass__(**given)
@@ -122,8 +124,18 @@ class Transform:
 
     @property
     def inv(self) -> Transform:
-        """The inverse."""
+        """The inverse; while somebody holds it, the same."""
+        kept = None if self._inv is None else self._inv()
+        if kept is None:
+            kept = self._inverted()
+            self._inv, kept._inv = ref(kept), ref(self)
+        return kept
+
+    def _inverted(self) -> Transform:
         return _InverseTransform(self)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {k: v for k, v in vars(self).items() if k != "_inv"}
 
     def forward_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
         """The shape of ``y``."""
@@ -149,7 +161,7 @@ class Transform:
 
 def _settings(transform: Transform) -> dict[str, Any]:
     """What it was made of; where values lie follows."""
-    left_out = ("domain", "codomain", "_cache_size", "_cached_x_y")
+    left_out = ("domain", "codomain", "_cache_size", "_cached_x_y", "_inv")
     return {k: v for k, v in vars(transform).items() if k not in left_out}
 
 

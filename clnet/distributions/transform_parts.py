@@ -79,6 +79,9 @@ class ComposeTransform(Transform):
         if self.parts:
             self.domain, self.codomain = self._ends()
 
+    def _inverted(self) -> ComposeTransform:
+        return ComposeTransform([part.inv for part in reversed(self.parts)])
+
     def _ends(self) -> tuple[constraint.Constraint, constraint.Constraint]:
         """The first one's domain and the last one's codomain, with the axes that others need."""
         first, last = self.parts[0].domain, self.parts[-1].codomain

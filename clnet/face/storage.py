@@ -61,6 +61,7 @@ class UntypedStorage:
     """
 
     _itemsize = 1
+    _as: DType | None = uint8
 
     def __init__(self, given: Any = 0, *, device: Any = None) -> None:
         self._tensor = _memory(type(self).__name__, given, uint8, device)
@@ -133,7 +134,7 @@ class UntypedStorage:
         """All of them, as a line of numbers in this memory, off the tape."""
         x = self._tensor.detach()
         flat = x.as_strided((self._storage.nbytes // x.dtype.itemsize,), (1,), 0)
-        return flat if self._itemsize == x.dtype.itemsize else flat.view(uint8)
+        return flat if x.dtype is (self._as or x.dtype) else flat.view(uint8)
 
     def elements_of(self, dtype: DType | None) -> Tensor:
         """The same memory as a line of elements of a dtype, off the tape; None: the default one."""
@@ -204,6 +205,7 @@ class TypedStorage(UntypedStorage):
     """
 
     _own: DType | None = None  # of FloatStorage and the like
+    _as = None
 
     def __init__(
         self,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pytest
 import scipy.stats
@@ -228,3 +230,98 @@ def test_relaxed_distributions_say_what_their_arguments_are():
     assert d.RelaxedOneHotCategorical.arg_constraints is d.Categorical.arg_constraints
     with pytest.raises(ArgumentError, match="probs lies in"):
         d.RelaxedBernoulli(0.5, probs=1.5)
+
+
+@pytest.mark.parametrize("name", ["Bernoulli", "Geometric", "ContinuousBernoulli"])
+def test_what_is_kept_at_the_first_sample_has_gradients(name):
+    slopes = []
+    for draws in (False, True):
+        w = clnet.tensor([0.1, -0.7], requires_grad=True)
+        made = getattr(d, name)(logits=w)
+        if draws:
+            made.sample()
+        (made.mean if name[0] == "C" else made.entropy()).sum().backward()
+        slopes.append(w.grad.numpy())
+    np.testing.assert_array_equal(*slopes)
+    assert np.abs(slopes[0]).min() > 1e-3
+
+
+def test_lazy_properties_are_on_the_tape():
+    w = clnet.ones(2, requires_grad=True)
+
+    class Twice:
+        @d.utils.lazy_property
+        def value(self):
+            return w * 2
+
+    made = Twice()
+    with clnet.no_grad():
+        made.value  # noqa: B018 - kept from here on
+    assert made.value.requires_grad
+
+
+def test_covariances_may_be_small_large_and_many():
+    for scale in (0.01, 100.0):
+        made = d.MultivariateNormal(clnet.zeros(50), scale * clnet.eye(50))
+        assert made.log_prob(clnet.zeros(50)).isfinite().item()
+    x = clnet.tensor([[300.0, 100.0001], [100.0, 200.0]])  # one part of a million apart
+    assert d.constraints.positive_definite.check(x).item()
+    worse = clnet.stack([x + clnet.tensor([[0.0, 1.0], [0.0, 0.0]]), x - 200, -x])
+    assert not d.constraints.positive_definite.check(worse).any().item()
+    assert not d.constraints.positive_definite.check(clnet.ones(2, 3)).any().item()
+
+
+def test_inverses_of_inverses_are_what_they_were_of():
+    power = d.PowerTransform(2.0).inv
+    both = d.ComposeTransform([d.ExpTransform(), d.AffineTransform(1.0, 2.0)])
+    for made in (power, both, both.inv, d.ExpTransform()):
+        again = made.inv
+        assert again.inv is made
+        assert made.inv is again
+        kept = copy.deepcopy(made)
+        assert kept == made
+        assert kept.inv == made.inv
+    assert both.inv == d.ComposeTransform([both.parts[1].inv, both.parts[0].inv])
+    assert both.inv(both(clnet.tensor([0.5]))).item() == pytest.approx(0.5)
+    same = d.identity_transform
+    assert same.inv == same
+    assert same(clnet.tensor([3.0])).item() == 3
+
+
+def test_one_normal_number_makes_two_shares():
+    made = d.LogisticNormal(0.2, 0.6)
+    drawn = made.sample((3,))
+    assert drawn.shape == (3, 2)
+    assert made.log_prob(drawn).shape == (3,)
+
+
+def test_classes_say_what_their_values_are():
+    for made, discrete, axes in (
+        (d.Uniform, False, 0),
+        (d.Binomial, True, 0),
+        (d.Multinomial, True, 1),
+        (d.Categorical, True, 0),
+        (d.OneHotCategorical, True, 1),
+        (d.RelaxedOneHotCategorical, False, 1),
+    ):
+        assert (made.support.is_discrete, made.support.event_dim) == (discrete, axes)
+
+
+@pytest.mark.parametrize("dtype", [clnet.float32, clnet.bfloat16])
+def test_shares_of_small_concentrations_lie_near_the_ends(dtype):
+    small = clnet.tensor(0.01, dtype=dtype)
+    clnet.manual_seed(1)
+    for made in (d.Beta(small, small), d.Dirichlet(small.expand(2))):
+        drawn = made.sample((20_000,)).float().numpy()
+        assert (drawn > 0).all()
+        assert (drawn < 1).all()
+        shares = drawn if drawn.ndim == 1 else drawn[:, 0]
+        assert ((shares > 0.1) & (shares < 0.9)).mean() == pytest.approx(0.022, abs=0.008)
+        assert (shares > 0.9).mean() == pytest.approx(0.489, abs=0.02)
+
+
+def test_shares_of_small_concentrations_have_slopes():
+    a = clnet.tensor(0.01, requires_grad=True)
+    clnet.manual_seed(2)
+    d.Beta(a, 0.02).rsample((100_000,)).mean().backward()
+    assert a.grad.item() == pytest.approx(0.02 / 0.03**2, rel=0.05)
