@@ -9,6 +9,7 @@ from clnet.device import Target
 from clnet.kernels import streaming
 from clnet.kernels.conv.conv_geometry import ConvGeometry, Direction
 from clnet.kernels.conv_blocked import (
+    blocked_strips,
     conv_blocked_depthwise,
     conv_blocked_direct,
     conv_blocked_few_channels,
@@ -155,10 +156,10 @@ def few_channels(target: Target) -> None:
 
 @case("cpu")
 def depthwise_blocks(target: Target) -> None:
-    with constants(conv_blocked_depthwise, MOST_FLOATS=2**12):
+    with constants(blocked_strips, MOST_FLOATS=2**12):
         check(target, OF_CHANNELS, BlockedAlgorithm.DEPTHWISE, full=True)
         check(target, OF_CHANNELS_STRIDED, BlockedAlgorithm.DEPTHWISE, full=False)
-    with constants(conv_blocked_depthwise, MOST_FLOATS=2**12, STRIP_FLOATS=0):
+    with constants(blocked_strips, MOST_FLOATS=2**12, STRIP_FLOATS=0):
         check(target, OF_CHANNELS, BlockedAlgorithm.DEPTHWISE, full=False)
 
 

@@ -1,0 +1,232 @@
+"""Convolution of groups of several channels between blocked arrays, and its gradients.
+
+A lane is a channel of the result. Channels of its group alone are multiplied, never zeros in place
+of others: an infinity of one group stays there.
+"""
+
+from __future__ import annotations
+
+from ...array import Array
+from ...device import Launch, Scratch, Target
+from ...values.record import NamedTuple
+from ...values.shapes import ceil_div
+from ..conv import ConvGeometry, ConvObstacle, Direction
+from ..epilogue import NO_EPILOGUE, Epilogue
+from ..kernel import Constraint, Kernel, by_name, joined
+from . import blocked_strips
+from .blocked_form import BlockedForm
+from .blocked_strips import near_or_far, pitch_of, source_rows, strip_of
+from .conv_blocked_direct import Walk, walks
+
+__all__ = [
+    "forward",
+    "input_grad",
+    "obstacle",
+    "pack",
+    "packed_size",
+    "weight_grad",
+    "weight_obstacle",
+]
+
+_TEMPLATE = "conv_blocked/conv_blocked_grouped.mako"
+_WEIGHT_TEMPLATE = "conv_blocked/conv_blocked_grouped_weight.mako"
+_WHOLE = Constraint("width % some == 0", "channels that are written out lie in one block")
+GROUPED = Kernel("conv_blocked_grouped", _TEMPLATE, constraints=(_WHOLE,))
+PACK = Kernel("conv_blocked_grouped_pack", _TEMPLATE)
+WEIGHT = Kernel("conv_blocked_grouped_weight", _WEIGHT_TEMPLATE, constraints=(_WHOLE,))
+SUM = Kernel("conv_blocked_grouped_sum", _WEIGHT_TEMPLATE)
+
+# Block -> pixels of a register tile, and sums of filters that registers hold beside each other.
+PIXELS = {16: 14, 8: 7, 4: 7}
+MOST_SUMS = {16: 24, 8: 12, 4: 12}
+FEWEST_GROUPS_PER_UNIT, MOST_GROUPS_PER_UNIT = 4, 8
+
+
+class _Channels(NamedTuple):
+    """Which channels the results of a block read.
+
+    Attributes:
+        made, read: channels of a group of the result, and of what is read.
+        own: those of a group, if a block holds several groups; else 0.
+        blocks: of channels that are read for one block.
+    """
+
+    made: int
+    read: int
+    own: int
+    blocks: int
+
+    def some(self, block: int, most: int) -> int:
+        """Channels that are written out: as many as can be, a power of two, up to ``most``."""
+        some = block
+        while some > 1 and (some > most or (self.own or self.read) % some):
+            some //= 2
+        return some
+
+
+def obstacle(
+    target: Target, g: ConvGeometry, direction: Direction, form: BlockedForm
+) -> ConvObstacle | None:
+    """Why a convolution is not computed so: rows that one output row reads fit local memory."""
+    down, right = walks(g, direction)
+    width = g.w if direction is Direction.INPUT_GRAD else g.ow
+    blocks = _channels(g, direction, form.block).blocks
+    row = blocks * pitch_of(right, g.kw, width, PIXELS[form.block]) * form.block
+    near = target.traits.local_memory_bytes >= 4 * blocked_strips.MOST_FLOATS
+    fits = near and source_rows(down, g.kh, 1) * row <= blocked_strips.MOST_FLOATS
+    return None if fits else ConvObstacle.WORKSPACE
+
+
+def weight_obstacle(target: Target, g: ConvGeometry, form: BlockedForm) -> ConvObstacle | None:
+    """Why a gradient of filters is not: sums of a filter's row fit registers, too."""
+    if g.kw > MOST_SUMS[form.block] or 4 * g.oc * g.icg * g.taps > target.workspace_limit:
+        return ConvObstacle.WORKSPACE
+    return obstacle(target, g, Direction.FORWARD, form)
+
+
+def packed_size(g: ConvGeometry, direction: Direction, form: BlockedForm) -> int:
+    """Elements of the packed filters."""
+    del direction, form
+    return g.oc * g.icg * g.taps
+
+
+def pack(
+    target: Target,
+    packed: Array,
+    weight: Array,
+    g: ConvGeometry,
+    direction: Direction,
+    form: BlockedForm,
+) -> Launch:
+    """The launch that packs; the arguments are those of :func:`.conv_blocked.pack_filters`."""
+    del target
+    channels = _channels(g, direction, form.block)
+    turned = direction is Direction.INPUT_GRAD
+    return PACK.launch(
+        {"width": form.block, "turned": turned},
+        joined(
+            by_name("packed weight taps", packed, weight, g.taps),
+            by_name("made read", channels.made, channels.read),
+        ),
+        global_size=((g.ic if turned else g.oc) // form.block,),
+        flops=0,
+        bytes=packed.nbytes + weight.nbytes,
+    )
+
+
+def forward(
+    target: Target,
+    y: Array,
+    x: Array,
+    packed: Array,
+    g: ConvGeometry,
+    form: BlockedForm,
+    epilogue: Epilogue,
+) -> Launch:
+    """The convolution; the arguments are those of :func:`.conv_blocked.blocked_forward`."""
+    return _convolve(target, (y, x, packed), epilogue, g, Direction.FORWARD, form)
+
+
+def input_grad(
+    target: Target, gx: Array, gy: Array, packed: Array, g: ConvGeometry, form: BlockedForm
+) -> Launch:
+    """The gradient; the arguments are those of :func:`.conv_blocked.blocked_input_grad`."""
+    return _convolve(target, (gx, gy, packed), NO_EPILOGUE, g, Direction.INPUT_GRAD, form)
+
+
+def weight_grad(
+    target: Target, gw: Array, gy: Array, x: Array, g: ConvGeometry, form: BlockedForm
+) -> list[Launch]:
+    """The gradient; the arguments are those of :func:`.conv_blocked.blocked_weight_grad`."""
+    block, blocks = form.block, g.oc // form.block
+    channels = _channels(g, Direction.FORWARD, block)
+    down, right = walks(g, Direction.FORWARD)
+    pitch = pitch_of(right, g.kw, g.ow, 1)
+    strip = _far(down, g.kh, g.oh, channels.blocks * pitch * block)
+    affordable = target.workspace_limit // gw.nbytes
+    wanted = ceil_div(MOST_GROUPS_PER_UNIT * target.traits.compute_units, blocks)
+    chunks = max(1, min(wanted, affordable, g.n * ceil_div(g.oh, strip)))
+    memory = Scratch.beside(gw.storage, gy.storage, x.storage)
+    partial = Array.scratch(memory, (chunks, *gw.shape), gw.dtype)
+    some = channels.some(block, max(MOST_SUMS[block] // g.kw, 1))
+    together = min(max(MOST_SUMS[block] // (g.kw * some), 1), g.ow)
+    first = WEIGHT.launch(
+        joined(
+            by_name("width columns together", block, g.kw, together),
+            by_name("own some local_floats", channels.own, some, blocked_strips.MOST_FLOATS),
+        ),
+        joined(
+            by_name("partial gy x images blocks", partial, gy, x, g.n, blocks),
+            by_name("in_blocks made read", g.ic // block, channels.made, channels.read),
+            by_name("x_height x_width y_height y_width", g.h, g.w, g.oh, g.ow),
+            by_name("kh strip pitch", g.kh, strip, pitch),
+            by_name("room", source_rows(down, g.kh, strip) * pitch * block),
+            by_name("down pad_down gap_down", down.step, down.pad, down.gap),
+            by_name("right pad_right gap_right", right.step, right.pad, right.gap),
+        ),
+        global_size=(chunks, blocks),
+        flops=g.flops,
+        bytes=gy.nbytes + x.nbytes + partial.nbytes,
+    )
+    last = SUM.launch(
+        {"width": block},
+        joined(
+            by_name("gw partial taps read", gw, partial, g.taps, channels.read),
+            by_name("columns chunks", g.kw, chunks),
+        ),
+        global_size=(blocks,),
+        flops=(chunks - 1) * gw.size,
+        bytes=gw.nbytes + partial.nbytes,
+    )
+    return [first, last]
+
+
+def _convolve(
+    target: Target,
+    arrays: tuple[Array, Array, Array],
+    epilogue: Epilogue,
+    g: ConvGeometry,
+    direction: Direction,
+    form: BlockedForm,
+) -> Launch:
+    y, x, packed = arrays
+    down, right = walks(g, direction)
+    images, blocks, height, width, block = y.shape
+    channels, pixels = _channels(g, direction, block), PIXELS[block]
+    pitch = pitch_of(right, g.kw, width, pixels)
+    row = channels.blocks * pitch * block
+    least = ceil_div(FEWEST_GROUPS_PER_UNIT * target.traits.compute_units, images * blocks)
+    strip = near_or_far(down, g.kh, height, row, least)
+    return GROUPED.launch(
+        joined(
+            by_name("width pixels step", block, pixels, right.step),
+            by_name("own some", channels.own, channels.some(block, block)),
+            by_name("local_floats", blocked_strips.MOST_FLOATS),
+            by_name("added", epilogue.added is not None),
+            epilogue.blocked_params(block),
+        ),
+        joined(
+            by_name("y x packed offsets added blocks", y, x, packed, *epilogue[:2], blocks),
+            by_name("in_blocks made read", x.shape[1], channels.made, channels.read),
+            by_name("x_height x_width y_height y_width", *x.shape[2:4], height, width),
+            by_name("kh kw strip pitch", g.kh, g.kw, strip, pitch),
+            by_name("room", source_rows(down, g.kh, strip) * pitch * block),
+            by_name("down phases_down pad_down gap_down rows_apart", *down),
+            by_name("phases_right pad_right gap_right columns_apart", *right[1:]),
+        ),
+        global_size=(ceil_div(height, strip), images * blocks),
+        flops=g.flops,
+        bytes=x.nbytes + y.nbytes + packed.nbytes + epilogue.more_bytes,
+    )
+
+
+def _channels(g: ConvGeometry, direction: Direction, block: int) -> _Channels:
+    made, read = (g.icg, g.ocg) if direction is Direction.INPUT_GRAD else (g.ocg, g.icg)
+    if made < block:
+        return _Channels(made, read, made, 1)
+    return _Channels(made, read, 0, read // block)
+
+
+def _far(down: Walk, taps: int, height: int, row: int) -> int:
+    """Output rows of a strip whose rows stay in the second cache."""
+    return strip_of(down, taps, height, row, blocked_strips.FAR_FLOATS)
