@@ -7,19 +7,20 @@
 ##
 ##      rows[block][source row][pitch][width]
 ##
-## and sums tiles of `pixels` pixels of a row; a channel is one number for all lanes, or a vector in
-## which every lane finds its group's,
+## and sums tiles of `segments` times two pixels by `vectors` blocks. The two lie beside each other,
+## segments run on from row to row, and the last of a row begins early, so as to end with it. A
+## channel is one number for all lanes, or a vector in which every lane finds its group's,
 ##
-##      c_<pixel> += rows[of a channel][its row][pixel * step + its column] * packed[tap][channel]
+##      c_<segment>_<pixel>_<vector> += rows[of a channel][row][column] * packed[tap][channel]
 ##
 ## Which row and column an output reads at a tap: see conv_blocked_depthwise.
 ##
 ## param    width: 4|8|16            channels of a block
-## param    pixels: int              of a tile
-## param    step: int                columns of x from pixel to pixel of a tile
+## param    vectors: int             blocks of a tile, all of one group
+## param    segments: int            of a tile
+## param    some: int                channels that are written out; width is a multiple
+## param    step: int                columns of x from pixel to pixel of a segment
 ## param    own: int                 channels of a group, if a block holds several; else 0
-## param    some: int                channels that are written out; a divisor of those of a group
-##                                   and of width
 ## param    local_floats: int        floats of local memory
 ## param    turned: bool             packs what the gradient of x reads
 ## param    bias: bool               whether there is a bias
@@ -29,7 +30,7 @@
 ## def      conv_blocked_grouped
 ## arg      y: out float[images][blocks][y_height][y_width][width]
 ## arg      x: in float[images][in_blocks][x_height][x_width][width]
-## arg      packed: in float[blocks][kh * kw][read][width]
+## arg      packed: in float[blocks / vectors][kh * kw][read][vectors * width]
 ## % if bias:
 ## arg      offsets: in float[blocks * width]
 ## % endif
@@ -42,19 +43,22 @@
 ## arg      down, phases_down, pad_down, gap_down, rows_apart: int
 ## arg      phases_right, pad_right, gap_right, columns_apart: int
 ## def      conv_blocked_grouped_pack
-## arg      packed: out float[blocks][taps][read][width]
+## arg      packed: out float[blocks / vectors][taps][read][vectors * width]
 ## arg      weight: in float[oc][ic of a group][taps]
 ## arg      taps, made, read: int
-## launch   conv_blocked_grouped: global (strips, images * blocks), local (1, 1)
-## launch   conv_blocked_grouped_pack: global (blocks), local (1)
+## launch   conv_blocked_grouped: global (strips, images * blocks / vectors), local (1, 1)
+## launch   conv_blocked_grouped_pack: global (blocks / vectors), local (1)
 ## numerics one chain of multiply_add per output, in the order row and column of the filter, channel
 <%namespace name="vectors_of" file="/lib/vector.mako"/>
 <%namespace name="epilogue" file="/lib/epilogue.mako"/>
 <%namespace name="strip_rows" file="/lib/strip_rows.mako"/>
 <%namespace name="grouped" file="/lib/grouped.mako"/>
 <%def name="conv_blocked_grouped(
-    width, pixels, step, own, some, local_floats, bias, added, activation)">
-<% v = f"float{width}" %>
+    width, vectors, segments, some, step, own, local_floats, bias, added, activation)">
+<%
+    v = f"float{width}"
+    pixels = [(p, q) for p in range(segments) for q in range(2)]
+%>
 ${vectors_of.types("float", width)}
 ${epilogue.define(activation, width)}
 ${strip_rows.below()}
@@ -62,18 +66,17 @@ __attribute__((reqd_work_group_size(1, 1, 1)))
 __kernel void conv_blocked_grouped(...)
 {
     __local float all_rows[${local_floats}] __attribute__((aligned(64)));
-    const int block = get_group_id(1) % blocks, image = get_group_id(1) / blocks;
+    const int panels = blocks / ${vectors};
+    const int panel = get_group_id(1) % panels, image = get_group_id(1) / panels;
+    const int block = panel * ${vectors}, y_plane = y_height * y_width * ${width};
     const int first = get_group_id(0) * strip, last = min(first + strip, y_height);
-    const long result = (long)get_group_id(1) * y_height * y_width * ${width};
+    const long result = ((long)image * blocks + block) * y_plane;
     ${grouped.channels_read(width, own)}
     y += y_offset + result;
 % if added:
     added += added_offset + result;
 % endif
-    packed += packed_offset + (long)block * kh * kw * read * ${width};
-% if bias:
-    const ${v} offset = ((__global const vector *)(offsets + offsets_offset))[block];
-% endif
+    packed += packed_offset + (long)panel * kh * kw * read * ${vectors * width};
     const int low_row =
         below(first * down + pad_down - max(0, (kh - 1) * gap_down), phases_down);
     const int low_column = below(pad_right - max(0, (kw - 1) * gap_right), phases_right);
@@ -85,71 +88,125 @@ __kernel void conv_blocked_grouped(...)
     }
     /* from tap to tap of a phase */
     const int closer = columns_apart * gap_right / phases_right * ${width};
-    for (int i = first; i < last; i++) {
-        int first_r = 0;
-        while (first_r < kh && (i * down + pad_down - first_r * gap_down) % phases_down) first_r++;
-        for (int phase = 0; phase < phases_right; phase++) {
-            int first_s = 0;
-            while (first_s < kw && (phase + pad_right - first_s * gap_right) % phases_right)
-                first_s++;
-            const int from = (phase + pad_right - first_s * gap_right) / phases_right - low_column;
-            const int count = (y_width - phase + phases_right - 1) / phases_right;
-            for (int tile = 0; tile < count; tile += ${pixels}) {
-                ${v} ${", ".join(f"c{p} = 0" for p in range(pixels))};
-                for (int r = first_r; r < kh; r += rows_apart) {
-                    const int source =
-                        (i * down + pad_down - r * gap_down) / phases_down - low_row;
-                    __local const float *a =
-                        all_rows + (source * pitch + tile * ${step} + from) * ${width};
-                    for (int s = first_s; s < kw; s += columns_apart, a -= closer) {
-                        __global const float *f = packed + (long)(r * kw + s) * read * ${width};
-                        ${multiply(width, pixels, step, own, some)}
-                    }
+    const int above = rows_apart * gap_down / phases_down * pitch * ${width};
+    const int apart = phases_right * ${width};
+    for (int row = first; row < min(first + phases_down, last); row++)
+    for (int phase = 0; phase < phases_right; phase++) {
+        int first_r = 0, first_s = 0;
+        while (first_r < kh && (row * down + pad_down - first_r * gap_down) % phases_down)
+            first_r++;
+        while (first_s < kw && (phase + pad_right - first_s * gap_right) % phases_right)
+            first_s++;
+        __local const float *const from = all_rows
+            + (((row * down + pad_down - first_r * gap_down) / phases_down - low_row) * pitch
+            + (phase + pad_right - first_s * gap_right) / phases_right - low_column) * ${width};
+        const int count = (y_width - phase + phases_right - 1) / phases_right;
+        const int of_row = (count + 1) / 2, last_column = max(count - 2, 0);
+        const int all = (last - row + phases_down - 1) / phases_down * of_row;
+        for (int tile = 0; tile < all; tile += ${segments}) {
+% for p in range(segments):
+            const int n${p} = min(tile + ${p}, all - 1), i${p} = n${p} / of_row;
+            const int j${p} = min((n${p} - i${p} * of_row) * 2, last_column);
+            const int at${p} = (i${p} * down * pitch + j${p} * ${step}) * ${width};
+% endfor
+% for p, q in pixels:
+            ${v} ${", ".join(f"c{p}_{q}_{k} = 0" for k in range(vectors))};
+% endfor
+            __local const float *line = from;
+            for (int r = first_r; r < kh; r += rows_apart, line -= above) {
+                __local const float *a = line;
+                for (int s = first_s; s < kw; s += columns_apart, a -= closer) {
+                    __global const float *f =
+                        packed + (long)(r * kw + s) * read * ${vectors * width};
+                    ${multiply(width, vectors, segments, some, step, own)}
                 }
-                ${strip_rows.store(width, pixels, bias, added, activation)}
             }
+            ${store(width, vectors, segments, bias, added, activation)}
         }
     }
 }
 </%def>
 ##
 ## The products of a tile's pixels at `a` with a tap's filters of all channels at `f`.
-<%def name="multiply(width, pixels, step, own, some)">
-<% v = f"float{width}" %>
+<%def name="multiply(width, vectors, segments, some, step, own)">
+<%
+    v = f"float{width}"
+    pixels = [(p, q) for p in range(segments) for q in range(2)]
+%>
 % if own:
 % for c in range(own):
-                        const ${v} f${c} = ((__global const vector *)f)[${c}];
-% endfor
-% for p in range(pixels):
-% for c in range(own):
-                        c${p} = multiply_add(
-                            ${grouped.own_lanes(width, own, c, f"a + {p * step * width}")}, f${c}, c${p});
+                    const ${v} f${c} = ((__global const vector *)f)[${c}];
+% for p, q in pixels:
+                    c${p}_${q}_0 = multiply_add(
+                        ${grouped.own_lanes(width, own, c, f"a + at{p} + {q * step * width}")},
+                        f${c}, c${p}_${q}_0);
 % endfor
 % endfor
 % else:
-                        for (int channel = low_lane; channel < low_lane + read;
-                            channel += ${some}, f += ${some * width}) {
-                            __local const float *const of =
-                                a + channel / ${width} * room + channel % ${width};
+                    __local const float *of = a;
+                    for (int k = 0; k < blocks_read; k++, of += room) {
+                        __local const float *b = of;
+                        for (int u = 0; u < ${width};
+                            u += ${some}, b += ${some}, f += ${some * vectors * width}) {
 % for u in range(some):
-                            const ${v} f${u} = ((__global const vector *)f)[${u}];
-% for p in range(pixels):
-                            const ${v} a${u}_${p} = of[${p * step * width + u}];
-                            c${p} = multiply_add(a${u}_${p}, f${u}, c${p});
+% for k in range(vectors):
+                            const ${v} f${u}_${k} =
+                                ((__global const vector *)f)[${u * vectors + k}];
+% endfor
+% for p, q in pixels:
+                            const ${v} b${u}_${p}_${q} = b[at${p} + ${q * step * width + u}];
+% for k in range(vectors):
+                            c${p}_${q}_${k} =
+                                multiply_add(b${u}_${p}_${q}, f${u}_${k}, c${p}_${q}_${k});
+% endfor
 % endfor
 % endfor
                         }
+                    }
 % endif
 </%def>
-<%def name="conv_blocked_grouped_pack(width, turned)">
+##
+## The sums of a tile go to memory.
+<%def name="store(width, vectors, segments, bias, added, activation)">
+<%
+    v = f"float{width}"
+    sums = [(p, q, k) for k in range(vectors) for p in range(segments) for q in range(2)]
+%>
+% for p in range(segments):
+            const int to${p} =
+                ((row + i${p} * phases_down) * y_width + j${p} * phases_right + phase) * ${width};
+% endfor
+% if bias:
+% for k in range(vectors):
+            const ${v} offset${k} =
+                ((__global const vector *)(offsets + offsets_offset))[block + ${k}];
+% endfor
+% for p, q, k in sums:
+            c${p}_${q}_${k} += offset${k};
+% endfor
+% endif
+% if added:
+% for p, q, k in sums:
+            ${"if (count > 1) " if q else ""}c${p}_${q}_${k} += *(__global const vector *)(
+                added + to${p} + ${q} * apart + ${k} * (long)y_plane);
+% endfor
+% endif
+            ${epilogue.activate_each(
+                activation, ["c%d_%d_%d" % at for at in sums], v, width)}
+% for p, q, k in sums:
+            ${"if (count > 1) " if q else ""}*(__global vector *)(
+                y + to${p} + ${q} * apart + ${k} * (long)y_plane) = c${p}_${q}_${k};
+% endfor
+</%def>
+<%def name="conv_blocked_grouped_pack(width, vectors, turned)">
 __attribute__((reqd_work_group_size(1, 1, 1)))
 __kernel void conv_blocked_grouped_pack(...)
 {
-    const int block = get_group_id(0);
-    packed += packed_offset + (long)block * taps * read * ${width};
+    const int panel = get_group_id(0);
+    packed += packed_offset + (long)panel * taps * read * ${vectors * width};
     weight += weight_offset;
-    for (int lane = 0; lane < ${width}; lane++) {
-        const int out = block * ${width} + lane;
+    for (int lane = 0; lane < ${vectors * width}; lane++) {
+        const int out = panel * ${vectors * width} + lane;
         for (int c = 0; c < read; c++) {
 % if turned:
             __global const float *const from =
@@ -158,7 +215,7 @@ __kernel void conv_blocked_grouped_pack(...)
             __global const float *const from = weight + ((long)out * read + c) * taps;
 % endif
             for (int tap = 0; tap < taps; tap++)
-                packed[(tap * read + c) * ${width} + lane] = from[tap];
+                packed[(tap * read + c) * ${vectors * width} + lane] = from[tap];
         }
     }
 }

@@ -30,14 +30,22 @@ __all__ = [
 
 _TEMPLATE = "conv_blocked/conv_blocked_grouped.mako"
 _WEIGHT_TEMPLATE = "conv_blocked/conv_blocked_grouped_weight.mako"
-_WHOLE = Constraint("width % some == 0", "channels that are written out lie in one block")
-GROUPED = Kernel("conv_blocked_grouped", _TEMPLATE, constraints=(_WHOLE,))
+GROUPED = Kernel("conv_blocked_grouped", _TEMPLATE)
 PACK = Kernel("conv_blocked_grouped_pack", _TEMPLATE)
-WEIGHT = Kernel("conv_blocked_grouped_weight", _WEIGHT_TEMPLATE, constraints=(_WHOLE,))
+WEIGHT = Kernel(
+    "conv_blocked_grouped_weight",
+    _WEIGHT_TEMPLATE,
+    constraints=(Constraint("width % some == 0", "channels that are summed lie in one block"),),
+)
 SUM = Kernel("conv_blocked_grouped_sum", _WEIGHT_TEMPLATE)
 
-# Block -> pixels of a register tile, and sums of filters that registers hold beside each other.
-PIXELS = {16: 14, 8: 7, 4: 7}
+# Block -> segments of a register tile, of two pixels each, by blocks of channels: twelve sums hide
+# how long each takes, and 16 registers hold them.
+SEGMENTS = {16: {1: 6, 2: 6}, 8: {1: 6, 2: 3}, 4: {1: 6, 2: 3}}
+SEGMENT_PIXELS = 2
+# Channels that are written out: of more, compilers make each sum's one chain.
+SOME = 4
+# Block -> sums of filters that registers hold beside each other.
 MOST_SUMS = {16: 24, 8: 12, 4: 12}
 FEWEST_GROUPS_PER_UNIT, MOST_GROUPS_PER_UNIT = 4, 8
 
@@ -49,17 +57,19 @@ class _Channels(NamedTuple):
         made, read: channels of a group of the result, and of what is read.
         own: those of a group, if a block holds several groups; else 0.
         blocks: of channels that are read for one block.
+        vectors: blocks of the result that are computed together.
     """
 
     made: int
     read: int
     own: int
     blocks: int
+    vectors: int
 
     def some(self, block: int, most: int) -> int:
-        """Channels that are written out: as many as can be, a power of two, up to ``most``."""
-        some = block
-        while some > 1 and (some > most or (self.own or self.read) % some):
+        """Channels whose sums are kept beside each other: a power of two, up to ``most``."""
+        some = self.own or block
+        while some > most:
             some //= 2
         return some
 
@@ -71,7 +81,7 @@ def obstacle(
     down, right = walks(g, direction)
     width = g.w if direction is Direction.INPUT_GRAD else g.ow
     blocks = _channels(g, direction, form.block).blocks
-    row = blocks * pitch_of(right, g.kw, width, PIXELS[form.block]) * form.block
+    row = blocks * pitch_of(right, g.kw, width, SEGMENT_PIXELS) * form.block
     near = target.traits.local_memory_bytes >= 4 * blocked_strips.MOST_FLOATS
     fits = near and source_rows(down, g.kh, 1) * row <= blocked_strips.MOST_FLOATS
     return None if fits else ConvObstacle.WORKSPACE
@@ -103,12 +113,12 @@ def pack(
     channels = _channels(g, direction, form.block)
     turned = direction is Direction.INPUT_GRAD
     return PACK.launch(
-        {"width": form.block, "turned": turned},
+        by_name("width vectors turned", form.block, channels.vectors, turned),
         joined(
             by_name("packed weight taps", packed, weight, g.taps),
             by_name("made read", channels.made, channels.read),
         ),
-        global_size=((g.ic if turned else g.oc) // form.block,),
+        global_size=((g.ic if turned else g.oc) // (form.block * channels.vectors),),
         flops=0,
         bytes=packed.nbytes + weight.nbytes,
     )
@@ -192,15 +202,17 @@ def _convolve(
     y, x, packed = arrays
     down, right = walks(g, direction)
     images, blocks, height, width, block = y.shape
-    channels, pixels = _channels(g, direction, block), PIXELS[block]
-    pitch = pitch_of(right, g.kw, width, pixels)
-    row = channels.blocks * pitch * block
-    least = ceil_div(FEWEST_GROUPS_PER_UNIT * target.traits.compute_units, images * blocks)
+    channels = _channels(g, direction, block)
+    pitch = pitch_of(right, g.kw, width, SEGMENT_PIXELS)
+    row, vectors = channels.blocks * pitch * block, channels.vectors
+    least = ceil_div(
+        FEWEST_GROUPS_PER_UNIT * target.traits.compute_units, images * blocks // vectors
+    )
     strip = near_or_far(down, g.kh, height, row, least)
     return GROUPED.launch(
         joined(
-            by_name("width pixels step", block, pixels, right.step),
-            by_name("own some", channels.own, channels.some(block, block)),
+            by_name("width vectors segments", block, vectors, SEGMENTS[block][vectors]),
+            by_name("some step own", min(SOME, block), right.step, channels.own),
             by_name("local_floats", blocked_strips.MOST_FLOATS),
             by_name("added", epilogue.added is not None),
             epilogue.blocked_params(block),
@@ -214,7 +226,7 @@ def _convolve(
             by_name("down phases_down pad_down gap_down rows_apart", *down),
             by_name("phases_right pad_right gap_right columns_apart", *right[1:]),
         ),
-        global_size=(ceil_div(height, strip), images * blocks),
+        global_size=(ceil_div(height, strip), images * blocks // vectors),
         flops=g.flops,
         bytes=x.nbytes + y.nbytes + packed.nbytes + epilogue.more_bytes,
     )
@@ -223,8 +235,8 @@ def _convolve(
 def _channels(g: ConvGeometry, direction: Direction, block: int) -> _Channels:
     made, read = (g.icg, g.ocg) if direction is Direction.INPUT_GRAD else (g.ocg, g.icg)
     if made < block:
-        return _Channels(made, read, made, 1)
-    return _Channels(made, read, 0, read // block)
+        return _Channels(made, read, made, 1, 1)
+    return _Channels(made, read, 0, read // block, 1 if made % (2 * block) else 2)
 
 
 def _far(down: Walk, taps: int, height: int, row: int) -> int:

@@ -12,7 +12,7 @@
 ## param    together: int            pixels in one turn of the inner loop
 ## param    own: int                 channels of a group, if a block holds several; else 0
 ## param    some: int                channels whose sums are kept beside each other; a divisor of
-##                                   those of a group and of width
+##                                   own, or of width
 ## param    begin: int               the first of them, if lanes have channels of their own
 ## param    at: int                  how many pixels one lies from g and a
 ## param    local_floats: int        floats of local memory
@@ -72,10 +72,11 @@ __kernel void conv_blocked_grouped_weight(...)
             }
 % endfor
 % else:
-            for (int channel = low_lane; channel < low_lane + read; channel += ${some}) {
-                const int of = channel / ${width} * room + channel % ${width};
-                ${sum_rows(width, columns, together, own, some, 0)}
-            }
+            for (int k = 0; k < blocks_read; k++)
+                for (int u = 0; u < ${width}; u += ${some}) {
+                    const int of = k * room + u;
+                    ${sum_rows(width, columns, together, own, some, 0)}
+                }
 % endif
         }
     }
@@ -122,15 +123,18 @@ __kernel void conv_blocked_grouped_weight(...)
 <% v = f"float{width}" %>
 {
                             const ${v} slope = *(__global const vector *)(g + ${at * width});
-% for s in range(columns):
-<% place = f"a + ({at} * right - {s} * gap_right) * {width}" %>
-% for c in range(some):
+% for tap in range(columns):
+                            __local const float *const at${tap} =
+                                a + (${at} * right - ${tap} * gap_right) * ${width};
+% for k in range(some):
+                            const ${v} x${k}_${tap} =
 % if own:
-                            const ${v} x${c}_${s} = ${grouped.own_lanes(width, own, begin + c, place)};
+                                ${grouped.own_lanes(width, own, begin + k, f"at{tap}")};
 % else:
-                            const ${v} x${c}_${s} = (${place})[${c}];
+                                at${tap}[${k}];
 % endif
-                            a${at}_${c}_${s} = multiply_add(x${c}_${s}, slope, a${at}_${c}_${s});
+                            a${at}_${k}_${tap} =
+                                multiply_add(x${k}_${tap}, slope, a${at}_${k}_${tap});
 % endfor
 % endfor
                         }
