@@ -25,6 +25,7 @@ GROUPED = {
     "stride-below-gap": (ConvGeometry(1, 16, 13, 12, 16, 3, 3, 5, 4, 3, 3, 2, 2, 2, 2, 2), (8,)),
     "7x1": (ConvGeometry(2, 16, 9, 4, 16, 7, 1, 9, 4, 1, 1, 3, 0, groups=2), (8,)),
     "1x7": (ConvGeometry(2, 16, 4, 15, 16, 1, 7, 4, 15, 1, 1, 0, 3, groups=2), (8,)),
+    "one-column": (ConvGeometry(2, 16, 9, 1, 16, 3, 1, 5, 1, 2, 2, 1, 0, groups=2), (8,)),
     "one-pixel": (ConvGeometry(3, 16, 4, 4, 16, 4, 4, 1, 1, groups=2), (8,)),
 }
 

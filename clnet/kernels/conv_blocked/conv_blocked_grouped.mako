@@ -1,15 +1,15 @@
 ## kernel conv_blocked_grouped: convolution of groups of channels between blocked arrays, gradients
 ##
 ## The filters of a block of results read some channels alone: those of the block's group, or, where
-## a block holds several groups of `own` channels, each lane those of its own group. One work-item
+## a block holds several groups, each lane those of its own group. One work-item
 ## per group copies the rows that a strip of output rows reads of these channels' blocks into local
 ## memory, with zeros where the image ends,
 ##
 ##      rows[block][source row][pitch][width]
 ##
-## and sums tiles of `segments` times two pixels by `vectors` blocks. The two lie beside each other,
-## segments run on from row to row, and the last of a row begins early, so as to end with it. A
-## channel is one number for all lanes, or a vector in which every lane finds its group's,
+## and sums tiles of `segments` times `together` pixels by `vectors` blocks. These lie beside
+## each other, segments run on from row to row, and the last of a row begins early, so as to end
+## with it. A channel is one number for all lanes, or a vector in which every lane finds its group's,
 ##
 ##      c_<segment>_<pixel>_<vector> += rows[of a channel][row][column] * packed[tap][channel]
 ##
@@ -18,9 +18,11 @@
 ## param    width: 4|8|16            channels of a block
 ## param    vectors: int             blocks of a tile, all of one group
 ## param    segments: int            of a tile
+## param    together: int            pixels of a segment
 ## param    some: int                channels that are written out; width is a multiple
 ## param    step: int                columns of x from pixel to pixel of a segment
-## param    own: int                 channels of a group, if a block holds several; else 0
+## param    own: tuple               lanes of the channels of a group, if a block holds several; else
+##                                   (); see lib/grouped.mako
 ## param    local_floats: int        floats of local memory
 ## param    turned: bool             packs what the gradient of x reads
 ## param    bias: bool               whether there is a bias
@@ -54,11 +56,8 @@
 <%namespace name="strip_rows" file="/lib/strip_rows.mako"/>
 <%namespace name="grouped" file="/lib/grouped.mako"/>
 <%def name="conv_blocked_grouped(
-    width, vectors, segments, some, step, own, local_floats, bias, added, activation)">
-<%
-    v = f"float{width}"
-    pixels = [(p, q) for p in range(segments) for q in range(2)]
-%>
+    width, vectors, segments, together, some, step, own, local_floats, bias, added, activation)">
+<% v = f"float{width}" %>
 ${vectors_of.types("float", width)}
 ${epilogue.define(activation, width)}
 ${strip_rows.below()}
@@ -101,16 +100,25 @@ __kernel void conv_blocked_grouped(...)
             + (((row * down + pad_down - first_r * gap_down) / phases_down - low_row) * pitch
             + (phase + pad_right - first_s * gap_right) / phases_right - low_column) * ${width};
         const int count = (y_width - phase + phases_right - 1) / phases_right;
-        const int of_row = (count + 1) / 2, last_column = max(count - 2, 0);
-        const int all = (last - row + phases_down - 1) / phases_down * of_row;
-        for (int tile = 0; tile < all; tile += ${segments}) {
+        if (count <= 0) continue;
+        const int last_column = max(count - ${together}, 0);
+        int i = row, j = 0, at = 0, to = (row * y_width + phase) * ${width};
+        while (i < last) {
 % for p in range(segments):
-            const int n${p} = min(tile + ${p}, all - 1), i${p} = n${p} / of_row;
-            const int j${p} = min((n${p} - i${p} * of_row) * 2, last_column);
-            const int at${p} = (i${p} * down * pitch + j${p} * ${step}) * ${width};
+            const int at${p} = at + j * ${step * width}, to${p} = to + j * apart;
+            if (j < last_column) j = min(j + ${together}, last_column);
+            else if ((i += phases_down) < last) {
+                j = 0;
+                at += down * pitch * ${width};
+                to += phases_down * y_width * ${width};
+            }
 % endfor
-% for p, q in pixels:
-            ${v} ${", ".join(f"c{p}_{q}_{k} = 0" for k in range(vectors))};
+% for p in range(segments):
+% for q in range(together):
+% for k in range(vectors):
+            ${v} c${p}_${q}_${k} = 0;
+% endfor
+% endfor
 % endfor
             __local const float *line = from;
             for (int r = first_r; r < kh; r += rows_apart, line -= above) {
@@ -118,84 +126,99 @@ __kernel void conv_blocked_grouped(...)
                 for (int s = first_s; s < kw; s += columns_apart, a -= closer) {
                     __global const float *f =
                         packed + (long)(r * kw + s) * read * ${vectors * width};
-                    ${multiply(width, vectors, segments, some, step, own)}
+                    ${multiply(width, vectors, segments, together, some, step, own)}
                 }
             }
-            ${store(width, vectors, segments, bias, added, activation)}
+            ${store(width, vectors, segments, together, bias, added, activation)}
         }
     }
 }
 </%def>
 ##
 ## The products of a tile's pixels at `a` with a tap's filters of all channels at `f`.
-<%def name="multiply(width, vectors, segments, some, step, own)">
-<%
-    v = f"float{width}"
-    pixels = [(p, q) for p in range(segments) for q in range(2)]
-%>
+<%def name="multiply(width, vectors, segments, together, some, step, own)">
+<% v = f"float{width}" %>
 % if own:
-% for c in range(own):
+% for c in range(len(own)):
                     const ${v} f${c} = ((__global const vector *)f)[${c}];
-% for p, q in pixels:
+% for p in range(segments):
+% for q in range(together):
                     c${p}_${q}_0 = multiply_add(
-                        ${grouped.own_lanes(width, own, c, f"a + at{p} + {q * step * width}")},
+                        ${grouped.own_lanes(own, c, f"a + at{p} + {q * step * width}")},
                         f${c}, c${p}_${q}_0);
 % endfor
 % endfor
+% endfor
 % else:
-                    __local const float *of = a;
-                    for (int k = 0; k < blocks_read; k++, of += room) {
-                        __local const float *b = of;
-                        for (int u = 0; u < ${width};
-                            u += ${some}, b += ${some}, f += ${some * vectors * width}) {
+% for p in range(segments):
+                    __local const float *of${p} = a + at${p};
+% endfor
+                    for (int k = 0; k < blocks_read; k++) {
+                        for (int u = 0; u < ${width}; u += ${some}) {
 % for u in range(some):
 % for k in range(vectors):
                             const ${v} f${u}_${k} =
                                 ((__global const vector *)f)[${u * vectors + k}];
 % endfor
-% for p, q in pixels:
-                            const ${v} b${u}_${p}_${q} = b[at${p} + ${q * step * width + u}];
+% for p in range(segments):
+% for q in range(together):
+                            const ${v} b${u}_${p}_${q} = of${p}[${q * step * width + u}];
 % for k in range(vectors):
                             c${p}_${q}_${k} =
                                 multiply_add(b${u}_${p}_${q}, f${u}_${k}, c${p}_${q}_${k});
 % endfor
 % endfor
 % endfor
+% endfor
+                            f += ${some * vectors * width};
+% for p in range(segments):
+                            of${p} += ${some};
+% endfor
                         }
+% for p in range(segments):
+                        of${p} += room - ${width};
+% endfor
                     }
 % endif
 </%def>
 ##
 ## The sums of a tile go to memory.
-<%def name="store(width, vectors, segments, bias, added, activation)">
-<%
-    v = f"float{width}"
-    sums = [(p, q, k) for k in range(vectors) for p in range(segments) for q in range(2)]
-%>
-% for p in range(segments):
-            const int to${p} =
-                ((row + i${p} * phases_down) * y_width + j${p} * phases_right + phase) * ${width};
-% endfor
+<%def name="store(width, vectors, segments, together, bias, added, activation)">
+<% v = f"float{width}" %>
 % if bias:
 % for k in range(vectors):
             const ${v} offset${k} =
                 ((__global const vector *)(offsets + offsets_offset))[block + ${k}];
 % endfor
-% for p, q, k in sums:
+% for k in range(vectors):
+% for p in range(segments):
+% for q in range(together):
             c${p}_${q}_${k} += offset${k};
+% endfor
+% endfor
 % endfor
 % endif
 % if added:
-% for p, q, k in sums:
-            ${"if (count > 1) " if q else ""}c${p}_${q}_${k} += *(__global const vector *)(
+% for k in range(vectors):
+% for p in range(segments):
+% for q in range(together):
+            ${f"if (count > {q}) " if q else ""}c${p}_${q}_${k} += *(__global const vector *)(
                 added + to${p} + ${q} * apart + ${k} * (long)y_plane);
+% endfor
+% endfor
 % endfor
 % endif
             ${epilogue.activate_each(
-                activation, ["c%d_%d_%d" % at for at in sums], v, width)}
-% for p, q, k in sums:
-            ${"if (count > 1) " if q else ""}*(__global vector *)(
+                activation,
+                [f"c{p}_{q}_{k}" for p in range(segments) for q in range(together)
+                 for k in range(vectors)], v, width)}
+% for k in range(vectors):
+% for p in range(segments):
+% for q in range(together):
+            ${f"if (count > {q}) " if q else ""}*(__global vector *)(
                 y + to${p} + ${q} * apart + ${k} * (long)y_plane) = c${p}_${q}_${k};
+% endfor
+% endfor
 % endfor
 </%def>
 <%def name="conv_blocked_grouped_pack(width, vectors, turned)">

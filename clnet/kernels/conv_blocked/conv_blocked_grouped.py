@@ -9,7 +9,7 @@ from __future__ import annotations
 from ...array import Array
 from ...device import Launch, Scratch, Target
 from ...values.record import NamedTuple
-from ...values.shapes import ceil_div
+from ...values.shapes import ceil_div, round_up
 from ..conv import ConvGeometry, ConvObstacle, Direction
 from ..epilogue import NO_EPILOGUE, Epilogue
 from ..kernel import Constraint, Kernel, by_name, joined
@@ -39,10 +39,11 @@ WEIGHT = Kernel(
 )
 SUM = Kernel("conv_blocked_grouped_sum", _WEIGHT_TEMPLATE)
 
-# Block -> segments of a register tile, of two pixels each, by blocks of channels: twelve sums hide
-# how long each takes, and 16 registers hold them.
-SEGMENTS = {16: {1: 6, 2: 6}, 8: {1: 6, 2: 3}, 4: {1: 6, 2: 3}}
-SEGMENT_PIXELS = 2
+# Block -> pixels of a register tile, by blocks of channels: twelve sums hide how long each takes,
+# and 16 registers hold them.
+PIXELS = {16: {1: 12, 2: 12}, 8: {1: 12, 2: 6}, 4: {1: 12, 2: 6}}
+# Pixels of a segment: a few where they leave little of a row over, else two.
+MANY_TOGETHER, FEW_TOGETHER, LEFT_OVER = 4, 2, 1 / 10
 # Channels that are written out: of more, compilers make each sum's one chain.
 SOME = 4
 # Block -> sums of filters that registers hold beside each other.
@@ -66,6 +67,11 @@ class _Channels(NamedTuple):
     blocks: int
     vectors: int
 
+    def lanes(self, block: int) -> tuple[str, ...]:
+        """Of each channel of a group the lanes that read it, where a block holds several groups."""
+        groups = range(0, block, self.own or block)
+        return tuple("".join(f"{g + c:x}" * self.own for g in groups) for c in range(self.own))
+
     def some(self, block: int, most: int) -> int:
         """Channels whose sums are kept beside each other: a power of two, up to ``most``."""
         some = self.own or block
@@ -81,7 +87,7 @@ def obstacle(
     down, right = walks(g, direction)
     width = g.w if direction is Direction.INPUT_GRAD else g.ow
     blocks = _channels(g, direction, form.block).blocks
-    row = blocks * pitch_of(right, g.kw, width, SEGMENT_PIXELS) * form.block
+    row = blocks * pitch_of(right, g.kw, width, MANY_TOGETHER) * form.block
     near = target.traits.local_memory_bytes >= 4 * blocked_strips.MOST_FLOATS
     fits = near and source_rows(down, g.kh, 1) * row <= blocked_strips.MOST_FLOATS
     return None if fits else ConvObstacle.WORKSPACE
@@ -163,7 +169,8 @@ def weight_grad(
     first = WEIGHT.launch(
         joined(
             by_name("width columns together", block, g.kw, together),
-            by_name("own some local_floats", channels.own, some, blocked_strips.MOST_FLOATS),
+            by_name("own some", channels.lanes(block), some),
+            by_name("local_floats", blocked_strips.MOST_FLOATS),
         ),
         joined(
             by_name("partial gy x images blocks", partial, gy, x, g.n, blocks),
@@ -203,7 +210,8 @@ def _convolve(
     down, right = walks(g, direction)
     images, blocks, height, width, block = y.shape
     channels = _channels(g, direction, block)
-    pitch = pitch_of(right, g.kw, width, SEGMENT_PIXELS)
+    together = _together(ceil_div(width, right.phases), PIXELS[block][channels.vectors])
+    pitch = pitch_of(right, g.kw, width, together)
     row, vectors = channels.blocks * pitch * block, channels.vectors
     least = ceil_div(
         FEWEST_GROUPS_PER_UNIT * target.traits.compute_units, images * blocks // vectors
@@ -211,8 +219,9 @@ def _convolve(
     strip = near_or_far(down, g.kh, height, row, least)
     return GROUPED.launch(
         joined(
-            by_name("width vectors segments", block, vectors, SEGMENTS[block][vectors]),
-            by_name("some step own", min(SOME, block), right.step, channels.own),
+            by_name("width vectors", block, vectors),
+            by_name("segments together", PIXELS[block][vectors] // together, together),
+            by_name("some step own", min(SOME, block), right.step, channels.lanes(block)),
             by_name("local_floats", blocked_strips.MOST_FLOATS),
             by_name("added", epilogue.added is not None),
             epilogue.blocked_params(block),
@@ -242,3 +251,10 @@ def _channels(g: ConvGeometry, direction: Direction, block: int) -> _Channels:
 def _far(down: Walk, taps: int, height: int, row: int) -> int:
     """Output rows of a strip whose rows stay in the second cache."""
     return strip_of(down, taps, height, row, blocked_strips.FAR_FLOATS)
+
+
+def _together(width: int, pixels: int) -> int:
+    """Pixels of a segment, of a tile of so many, in a row of ``width``."""
+    many = round_up(width, MANY_TOGETHER)
+    few = many > round_up(width, FEW_TOGETHER) and many > (1 + LEFT_OVER) * width
+    return FEW_TOGETHER if few or pixels % MANY_TOGETHER else MANY_TOGETHER

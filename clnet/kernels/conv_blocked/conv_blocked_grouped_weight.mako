@@ -10,7 +10,8 @@
 ## param    width: 4|8|16            channels of a block
 ## param    columns: int             of a filter
 ## param    together: int            pixels in one turn of the inner loop
-## param    own: int                 channels of a group, if a block holds several; else 0
+## param    own: tuple               lanes of the channels of a group, if a block holds several; else
+##                                   (); see lib/grouped.mako
 ## param    some: int                channels whose sums are kept beside each other; a divisor of
 ##                                   own, or of width
 ## param    begin: int               the first of them, if lanes have channels of their own
@@ -65,7 +66,7 @@ __kernel void conv_blocked_grouped_weight(...)
         for (int r = 0; r < kh; r++) {
             __global float *sums = partial + (long)r * read * ${columns * width};
 % if own:
-% for begin in range(0, own, some):
+% for begin in range(0, len(own), some):
             {
                 const int of = 0;
                 ${sum_rows(width, columns, together, own, some, begin)}
@@ -85,12 +86,11 @@ __kernel void conv_blocked_grouped_weight(...)
 ##
 ## The sums of `some` channels, from `begin` on or `of` floats from the first, at a row of taps.
 <%def name="sum_rows(width, columns, together, own, some, begin)">
-<%
-    v = f"float{width}"
-    names = [f"{c}_{s}" for c in range(some) for s in range(columns)]
-%>
+<% v = f"float{width}" %>
 % for t in range(together):
-                ${v} ${", ".join(f"a{t}_{name} = 0" for name in names)};
+% for k in range(some):
+                ${v} ${", ".join(f"a{t}_{k}_{tap} = 0" for tap in range(columns))};
+% endfor
 % endfor
                 for (int i = first; i < last; i++) {
                     __global const float *g = gy + gy_offset
@@ -111,9 +111,11 @@ __kernel void conv_blocked_grouped_weight(...)
                     }
 % endif
                 }
-% for i, name in enumerate(names):
-                ((__global vector *)sums)[${i}] +=
-                    ${" + ".join(f"a{t}_{name}" for t in range(together))};
+% for k in range(some):
+% for tap in range(columns):
+                ((__global vector *)sums)[${k * columns + tap}] +=
+                    ${" + ".join(f"a{t}_{k}_{tap}" for t in range(together))};
+% endfor
 % endfor
                 sums += ${some * columns * width};
 </%def>
@@ -129,7 +131,7 @@ __kernel void conv_blocked_grouped_weight(...)
 % for k in range(some):
                             const ${v} x${k}_${tap} =
 % if own:
-                                ${grouped.own_lanes(width, own, begin + k, f"at{tap}")};
+                                ${grouped.own_lanes(own, begin + k, f"at{tap}")};
 % else:
                                 at${tap}[${k}];
 % endif

@@ -4,7 +4,8 @@
 ## use.
 ##
 ## param  width: 4|8|16            channels of a block
-## param  own: int                 channels of a group, if a block holds several; else 0
+## param  own: tuple               of each channel of a group the lanes that read it, as in a vector's
+##                                 .s0011, if a block holds several groups; else ()
 ## param  channel: int             of a group
 ## param  place: str               where a vector of x lies
 ##
@@ -18,7 +19,6 @@
 </%def>
 ##
 ## The lanes of the vector at `place` that hold each lane's channel of its own group.
-<%def name="own_lanes(width, own, channel, place)">
-<% lanes = "".join(own * f"{group + channel:x}" for group in range(0, width, own)) %>
-(*(__local const vector *)(${place})).s${lanes}
+<%def name="own_lanes(own, channel, place)">
+(*(__local const vector *)(${place})).s${own[channel]}
 </%def>
