@@ -34,6 +34,7 @@ from . import (
     conv_blocked_direct,
     conv_blocked_few_channels,
     conv_blocked_grouped,
+    conv_blocked_grouped_weight,
     conv_blocked_weight,
     conv_blocked_winograd,
     conv_blocked_winograd_weight,
@@ -102,7 +103,7 @@ _WAYS = {
         weight_grad=conv_blocked_few_channels.weight_grad,
     ),
     BlockedAlgorithm.DEPTHWISE: _way_of(conv_blocked_depthwise, conv_blocked_depthwise),
-    BlockedAlgorithm.GROUPED: _way_of(conv_blocked_grouped, conv_blocked_grouped),
+    BlockedAlgorithm.GROUPED: _way_of(conv_blocked_grouped, conv_blocked_grouped_weight),
 }
 _PREFERRED = tuple(_WAYS)
 _OF_CHANNELS, _OF_GROUPS = (BlockedAlgorithm.DEPTHWISE,), (BlockedAlgorithm.GROUPED,)

@@ -9,7 +9,7 @@
 ##
 ## and sums tiles of `segments` times `together` pixels by `vectors` blocks. These lie beside
 ## each other, segments run on from row to row, and the last of a row begins early, so as to end
-## with it. A channel is one number for all lanes, or a vector in which every lane finds its group's,
+## with it. A channel is one number for all lanes, or a vector in which each lane finds its group's,
 ##
 ##      c_<segment>_<pixel>_<vector> += rows[of a channel][row][column] * packed[tap][channel]
 ##
@@ -21,8 +21,8 @@
 ## param    together: int            pixels of a segment
 ## param    some: int                channels that are written out; width is a multiple
 ## param    step: int                columns of x from pixel to pixel of a segment
-## param    own: tuple               lanes of the channels of a group, if a block holds several; else
-##                                   (); see lib/grouped.mako
+## param    own: tuple               which lanes read each channel of a group, if a block holds
+##                                   several groups; else (); see lib/grouped.mako
 ## param    local_floats: int        floats of local memory
 ## param    turned: bool             packs what the gradient of x reads
 ## param    bias: bool               whether there is a bias

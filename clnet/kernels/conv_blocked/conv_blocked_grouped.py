@@ -1,4 +1,4 @@
-"""Convolution of groups of several channels between blocked arrays, and its gradients.
+"""Convolution of groups of several channels between blocked arrays, and its input gradient.
 
 A lane is a channel of the result. Channels of its group alone are multiplied, never zeros in place
 of others: an infinity of one group stays there.
@@ -7,16 +7,16 @@ of others: an infinity of one group stays there.
 from __future__ import annotations
 
 from ...array import Array
-from ...device import Launch, Scratch, Target
-from ...values.record import NamedTuple
+from ...device import Launch, Target
 from ...values.shapes import ceil_div, round_up
 from ..conv import ConvGeometry, ConvObstacle, Direction
 from ..epilogue import NO_EPILOGUE, Epilogue
-from ..kernel import Constraint, Kernel, by_name, joined
+from ..kernel import Kernel, by_name, joined
 from . import blocked_strips
 from .blocked_form import BlockedForm
-from .blocked_strips import near_or_far, pitch_of, source_rows, strip_of
-from .conv_blocked_direct import Walk, walks
+from .blocked_groups import channels_of
+from .blocked_strips import near_or_far, pitch_of, source_rows
+from .conv_blocked_direct import walks
 
 __all__ = [
     "forward",
@@ -24,20 +24,11 @@ __all__ = [
     "obstacle",
     "pack",
     "packed_size",
-    "weight_grad",
-    "weight_obstacle",
 ]
 
 _TEMPLATE = "conv_blocked/conv_blocked_grouped.mako"
-_WEIGHT_TEMPLATE = "conv_blocked/conv_blocked_grouped_weight.mako"
 GROUPED = Kernel("conv_blocked_grouped", _TEMPLATE)
 PACK = Kernel("conv_blocked_grouped_pack", _TEMPLATE)
-WEIGHT = Kernel(
-    "conv_blocked_grouped_weight",
-    _WEIGHT_TEMPLATE,
-    constraints=(Constraint("width % some == 0", "channels that are summed lie in one block"),),
-)
-SUM = Kernel("conv_blocked_grouped_sum", _WEIGHT_TEMPLATE)
 
 # Block -> pixels of a register tile, by blocks of channels: twelve sums hide how long each takes,
 # and 16 registers hold them.
@@ -46,38 +37,7 @@ PIXELS = {16: {1: 12, 2: 12}, 8: {1: 12, 2: 6}, 4: {1: 12, 2: 6}}
 MANY_TOGETHER, FEW_TOGETHER, LEFT_OVER = 4, 2, 1 / 10
 # Channels that are written out: of more, compilers make each sum's one chain.
 SOME = 4
-# Block -> sums of filters that registers hold beside each other.
-MOST_SUMS = {16: 24, 8: 12, 4: 12}
-FEWEST_GROUPS_PER_UNIT, MOST_GROUPS_PER_UNIT = 4, 8
-
-
-class _Channels(NamedTuple):
-    """Which channels the results of a block read.
-
-    Attributes:
-        made, read: channels of a group of the result, and of what is read.
-        own: those of a group, if a block holds several groups; else 0.
-        blocks: of channels that are read for one block.
-        vectors: blocks of the result that are computed together.
-    """
-
-    made: int
-    read: int
-    own: int
-    blocks: int
-    vectors: int
-
-    def lanes(self, block: int) -> tuple[str, ...]:
-        """Of each channel of a group the lanes that read it, where a block holds several groups."""
-        groups = range(0, block, self.own or block)
-        return tuple("".join(f"{g + c:x}" * self.own for g in groups) for c in range(self.own))
-
-    def some(self, block: int, most: int) -> int:
-        """Channels whose sums are kept beside each other: a power of two, up to ``most``."""
-        some = self.own or block
-        while some > most:
-            some //= 2
-        return some
+FEWEST_GROUPS_PER_UNIT = 4
 
 
 def obstacle(
@@ -86,18 +46,11 @@ def obstacle(
     """Why a convolution is not computed so: rows that one output row reads fit local memory."""
     down, right = walks(g, direction)
     width = g.w if direction is Direction.INPUT_GRAD else g.ow
-    blocks = _channels(g, direction, form.block).blocks
+    blocks = channels_of(g, direction, form.block).blocks
     row = blocks * pitch_of(right, g.kw, width, MANY_TOGETHER) * form.block
     near = target.traits.local_memory_bytes >= 4 * blocked_strips.MOST_FLOATS
     fits = near and source_rows(down, g.kh, 1) * row <= blocked_strips.MOST_FLOATS
     return None if fits else ConvObstacle.WORKSPACE
-
-
-def weight_obstacle(target: Target, g: ConvGeometry, form: BlockedForm) -> ConvObstacle | None:
-    """Why a gradient of filters is not: sums of a filter's row fit registers, too."""
-    if g.kw > MOST_SUMS[form.block] or 4 * g.oc * g.icg * g.taps > target.workspace_limit:
-        return ConvObstacle.WORKSPACE
-    return obstacle(target, g, Direction.FORWARD, form)
 
 
 def packed_size(g: ConvGeometry, direction: Direction, form: BlockedForm) -> int:
@@ -116,7 +69,7 @@ def pack(
 ) -> Launch:
     """The launch that packs; the arguments are those of :func:`.conv_blocked.pack_filters`."""
     del target
-    channels = _channels(g, direction, form.block)
+    channels = channels_of(g, direction, form.block)
     turned = direction is Direction.INPUT_GRAD
     return PACK.launch(
         by_name("width vectors turned", form.block, channels.vectors, turned),
@@ -150,54 +103,6 @@ def input_grad(
     return _convolve(target, (gx, gy, packed), NO_EPILOGUE, g, Direction.INPUT_GRAD, form)
 
 
-def weight_grad(
-    target: Target, gw: Array, gy: Array, x: Array, g: ConvGeometry, form: BlockedForm
-) -> list[Launch]:
-    """The gradient; the arguments are those of :func:`.conv_blocked.blocked_weight_grad`."""
-    block, blocks = form.block, g.oc // form.block
-    channels = _channels(g, Direction.FORWARD, block)
-    down, right = walks(g, Direction.FORWARD)
-    pitch = pitch_of(right, g.kw, g.ow, 1)
-    strip = _far(down, g.kh, g.oh, channels.blocks * pitch * block)
-    affordable = target.workspace_limit // gw.nbytes
-    wanted = ceil_div(MOST_GROUPS_PER_UNIT * target.traits.compute_units, blocks)
-    chunks = max(1, min(wanted, affordable, g.n * ceil_div(g.oh, strip)))
-    memory = Scratch.beside(gw.storage, gy.storage, x.storage)
-    partial = Array.scratch(memory, (chunks, *gw.shape), gw.dtype)
-    some = channels.some(block, max(MOST_SUMS[block] // g.kw, 1))
-    together = min(max(MOST_SUMS[block] // (g.kw * some), 1), g.ow)
-    first = WEIGHT.launch(
-        joined(
-            by_name("width columns together", block, g.kw, together),
-            by_name("own some", channels.lanes(block), some),
-            by_name("local_floats", blocked_strips.MOST_FLOATS),
-        ),
-        joined(
-            by_name("partial gy x images blocks", partial, gy, x, g.n, blocks),
-            by_name("in_blocks made read", g.ic // block, channels.made, channels.read),
-            by_name("x_height x_width y_height y_width", g.h, g.w, g.oh, g.ow),
-            by_name("kh strip pitch", g.kh, strip, pitch),
-            by_name("room", source_rows(down, g.kh, strip) * pitch * block),
-            by_name("down pad_down gap_down", down.step, down.pad, down.gap),
-            by_name("right pad_right gap_right", right.step, right.pad, right.gap),
-        ),
-        global_size=(chunks, blocks),
-        flops=g.flops,
-        bytes=gy.nbytes + x.nbytes + partial.nbytes,
-    )
-    last = SUM.launch(
-        {"width": block},
-        joined(
-            by_name("gw partial taps read", gw, partial, g.taps, channels.read),
-            by_name("columns chunks", g.kw, chunks),
-        ),
-        global_size=(blocks,),
-        flops=(chunks - 1) * gw.size,
-        bytes=gw.nbytes + partial.nbytes,
-    )
-    return [first, last]
-
-
 def _convolve(
     target: Target,
     arrays: tuple[Array, Array, Array],
@@ -209,7 +114,7 @@ def _convolve(
     y, x, packed = arrays
     down, right = walks(g, direction)
     images, blocks, height, width, block = y.shape
-    channels = _channels(g, direction, block)
+    channels = channels_of(g, direction, block)
     together = _together(ceil_div(width, right.phases), PIXELS[block][channels.vectors])
     pitch = pitch_of(right, g.kw, width, together)
     row, vectors = channels.blocks * pitch * block, channels.vectors
@@ -239,18 +144,6 @@ def _convolve(
         flops=g.flops,
         bytes=x.nbytes + y.nbytes + packed.nbytes + epilogue.more_bytes,
     )
-
-
-def _channels(g: ConvGeometry, direction: Direction, block: int) -> _Channels:
-    made, read = (g.icg, g.ocg) if direction is Direction.INPUT_GRAD else (g.ocg, g.icg)
-    if made < block:
-        return _Channels(made, read, made, 1, 1)
-    return _Channels(made, read, 0, read // block, 1 if made % (2 * block) else 2)
-
-
-def _far(down: Walk, taps: int, height: int, row: int) -> int:
-    """Output rows of a strip whose rows stay in the second cache."""
-    return strip_of(down, taps, height, row, blocked_strips.FAR_FLOATS)
 
 
 def _together(width: int, pixels: int) -> int:

@@ -10,8 +10,8 @@
 ## param    width: 4|8|16            channels of a block
 ## param    columns: int             of a filter
 ## param    together: int            pixels in one turn of the inner loop
-## param    own: tuple               lanes of the channels of a group, if a block holds several; else
-##                                   (); see lib/grouped.mako
+## param    own: tuple               which lanes read each channel of a group, if a block holds
+##                                   several groups; else (); see lib/grouped.mako
 ## param    some: int                channels whose sums are kept beside each other; a divisor of
 ##                                   own, or of width
 ## param    begin: int               the first of them, if lanes have channels of their own

@@ -4,8 +4,8 @@
 ## use.
 ##
 ## param  width: 4|8|16            channels of a block
-## param  own: tuple               of each channel of a group the lanes that read it, as in a vector's
-##                                 .s0011, if a block holds several groups; else ()
+## param  own: tuple               which lanes read each channel of a group, as in a vector's .s0022,
+##                                 if a block holds several groups; else ()
 ## param  channel: int             of a group
 ## param  place: str               where a vector of x lies
 ##
