@@ -225,21 +225,25 @@ __kernel void conv_blocked_grouped(...)
 __attribute__((reqd_work_group_size(1, 1, 1)))
 __kernel void conv_blocked_grouped_pack(...)
 {
-    const int panel = get_group_id(0);
-    packed += packed_offset + (long)panel * taps * read * ${vectors * width};
+    const int out = get_group_id(0) * ${vectors * width};
+    packed += packed_offset + (long)out * taps * read;
     weight += weight_offset;
+    /* where each lane's filter lies, and how far the next channel lies from one */
+    __global const float *rows[${vectors * width}];
     for (int lane = 0; lane < ${vectors * width}; lane++) {
-        const int out = panel * ${vectors * width} + lane;
-        for (int c = 0; c < read; c++) {
+        const int at = out + lane;
 % if turned:
-            __global const float *const from =
-                weight + ((long)(out / made * read + c) * made + out % made) * taps;
+        rows[lane] = weight + ((long)(at / made * read) * made + at % made) * taps;
 % else:
-            __global const float *const from = weight + ((long)out * read + c) * taps;
+        rows[lane] = weight + (long)at * read * taps;
 % endif
-            for (int tap = 0; tap < taps; tap++)
-                packed[(tap * read + c) * ${vectors * width} + lane] = from[tap];
-        }
     }
+    const int next = ${"made * taps" if turned else "taps"};
+    for (int c = 0; c < read; c++)
+        for (int tap = 0; tap < taps; tap++) {
+            __global float *const to = packed + (tap * read + c) * ${vectors * width};
+            const long from = (long)c * next + tap;
+            for (int lane = 0; lane < ${vectors * width}; lane++) to[lane] = rows[lane][from];
+        }
 }
 </%def>

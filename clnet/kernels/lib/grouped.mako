@@ -4,7 +4,7 @@
 ## use.
 ##
 ## param  width: 4|8|16            channels of a block
-## param  own: tuple               which lanes read each channel of a group, as in a vector's .s0022,
+## param  own: tuple               lanes that read each channel of a group, as in .s0022 of vectors,
 ##                                 if a block holds several groups; else ()
 ## param  channel: int             of a group
 ## param  place: str               where a vector of x lies
