@@ -165,14 +165,16 @@ def test_a_step_that_is_fused_names_its_parts():
         ({"padding": 1}, 32, "blocked by {}, winograd4: #1 conv2d"),
         ({"padding": 1}, 8, ConvObstacle.PIXELS),
         ({"padding": 1, "stride": 2}, 64, ConvObstacle.FILTERS),
-        ({"padding": 1, "groups": 2}, 32, ConvObstacle.GROUPS),
+        ({"padding": 1, "groups": 2}, 32, "blocked by {}, grouped: #1 conv2d"),
+        ({"in_channels": 48, "out_channels": 48, "groups": 16}, 32, ConvObstacle.GROUPS),
     ],
 )
 def test_why_a_convolution_is_computed_so(conv, size, why):
     lanes = block_size(clnet.device().traits)
     if lanes is None:
         pytest.skip("blocked arrays are for CPUs")
-    text = notes(nn.Conv2d(16, 16, 3, **conv), (2, 16, size, size))
+    layer = nn.Conv2d(**{"in_channels": 16, "out_channels": 16, "kernel_size": 3} | conv)
+    text = notes(layer, (2, layer.in_channels, size, size))
     assert (why.format(lanes) if isinstance(why, str) else f"({why.value})") in text
     with clnet.no_winograd():
         text = notes(nn.Conv2d(16, 16, 3, padding=1), (2, 16, 32, 32))

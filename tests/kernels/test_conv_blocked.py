@@ -11,7 +11,7 @@ from clnet.device import Target
 from clnet.kernels import streaming
 from clnet.kernels.conv.conv_geometry import ConvGeometry, ConvProblem, Direction
 from clnet.kernels.conv_blocked import (
-    conv_blocked_depthwise,
+    blocked_strips,
     conv_blocked_direct,
     conv_blocked_gathered_weight,
     conv_blocked_weight,
@@ -172,11 +172,14 @@ def test_two_units_have_as_much_to_do(channels, pixels, chunks, where):
 def test_strips_are_higher_where_they_would_read_many_rows_twice(
     step, taps, height, width, least, far
 ):
-    down, depthwise = Walk(step, 1, -1, -1, 1), conv_blocked_depthwise
-    strip = depthwise._near_or_far(down, taps, height, 8 * width, least)
-    near = depthwise._strip(down, taps, height, 8 * width, depthwise.STRIP_FLOATS)
+    down = Walk(step, 1, -1, -1, 1)
+    strip = blocked_strips.near_or_far(down, taps, height, 8 * width, least)
+    near = blocked_strips.strip_of(down, taps, height, 8 * width, blocked_strips.STRIP_FLOATS)
     assert (strip > near) == far
-    assert strip in (near, depthwise._strip(down, taps, height, 8 * width, depthwise.FAR_FLOATS))
+    assert strip in (
+        near,
+        blocked_strips.strip_of(down, taps, height, 8 * width, blocked_strips.FAR_FLOATS),
+    )
 
 
 ROWS_ONCE = [name for name in GEOMETRIES if name.startswith("rows-")]

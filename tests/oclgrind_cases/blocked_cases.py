@@ -9,10 +9,13 @@ from clnet.device import Target
 from clnet.kernels import streaming
 from clnet.kernels.conv.conv_geometry import ConvGeometry, Direction
 from clnet.kernels.conv_blocked import (
+    blocked_strips,
     conv_blocked_depthwise,
     conv_blocked_direct,
     conv_blocked_few_channels,
     conv_blocked_gathered_weight,
+    conv_blocked_grouped,
+    conv_blocked_grouped_weight,
     conv_blocked_pack,
     conv_blocked_weight,
     conv_blocked_winograd,
@@ -39,6 +42,8 @@ MODULES = (
     conv_blocked_direct,
     conv_blocked_few_channels,
     conv_blocked_gathered_weight,
+    conv_blocked_grouped,
+    conv_blocked_grouped_weight,
     conv_blocked_pack,
     conv_blocked_weight,
     conv_blocked_winograd,
@@ -53,6 +58,10 @@ STRIDED = ConvGeometry(1, 16, 5, 4, 16, 3, 2, 2, 2, sh=2, sw=2, ph=1, dh=2)
 WIDE = ConvGeometry(1, 64, 3, 3, 64, 1, 1, 2, 2, sh=2, sw=2)
 OF_CHANNELS = ConvGeometry(2, 16, 5, 4, 16, 3, 3, 5, 4, ph=1, pw=1, groups=16)
 OF_CHANNELS_STRIDED = ConvGeometry(1, 16, 7, 6, 16, 3, 2, 3, 3, sh=2, sw=2, ph=1, dh=2, groups=16)
+OF_GROUPS = ConvGeometry(2, 32, 5, 4, 32, 3, 3, 5, 4, ph=1, pw=1, groups=2)
+OF_SMALL_GROUPS = ConvGeometry(1, 16, 7, 6, 16, 3, 2, 3, 3, sh=2, sw=2, ph=1, dh=2, groups=8)
+OF_LARGE_GROUPS = ConvGeometry(1, 32, 4, 5, 64, 1, 3, 4, 5, pw=1, groups=2)
+OF_ONE_COLUMN = ConvGeometry(1, 32, 5, 1, 32, 3, 1, 3, 1, sh=2, sw=2, ph=1, groups=2)
 FEW = ConvGeometry(2, 3, 6, 7, 32, 3, 2, 3, 6, sh=2, ph=1)
 
 
@@ -74,18 +83,22 @@ def check(target: Target, g: ConvGeometry, algorithm: BlockedAlgorithm, *, full:
     block = block_size(target.traits)
     assert block is not None
     if block < 16 and algorithm is not BlockedAlgorithm.FEW:  # still several blocks
-        g = g._replace(ic=g.ic // 2, oc=g.oc // 2, groups=max(g.groups // 2, 1))
+        groups = g.groups if algorithm is BlockedAlgorithm.GROUPED else max(g.groups // 2, 1)
+        g = g._replace(ic=g.ic // 2, oc=g.oc // 2, groups=groups)
     form = BlockedForm(algorithm, block)
     x, w = normal(g.n, g.ic, g.h, g.w), normal(g.oc, g.icg, g.kh, g.kw)
     own = w
-    if g.icg < g.ic:  # filters of single channels, as dense ones
-        w = np.einsum("oi,oxrs->oirs", np.eye(g.oc, dtype=w.dtype), w)
+    # Which channel of which group a channel of x is for a filter: filters of groups, as dense ones.
+    of = (
+        np.arange(g.ic)
+        == (np.arange(g.oc) // g.ocg * g.icg)[:, None, None] + np.arange(g.icg)[:, None]
+    ).astype(w.dtype)
+    w = np.einsum("oxi,oxrs->oirs", of, w)
     bias, gy, reads = normal(g.oc), normal(g.n, g.oc, g.oh, g.ow), taps(g)
     y = np.einsum("nihw,oirs,yxrshw->noyx", x, w, reads, optimize=True)
     gx = np.einsum("noyx,oirs,yxrshw->nihw", gy, w, reads, optimize=True)
     gw = np.einsum("noyx,nihw,yxrshw->oirs", gy, x, reads, optimize=True)
-    if g.icg < g.ic:
-        gw = np.einsum("oors->ors", gw)[:, None]
+    gw = np.einsum("oxi,oirs->oxrs", of, gw)
     added = normal(*y.shape) if full and not form.plain_x else None
     if full:
         y = np.maximum(y + bias[:, None, None] + (0 if added is None else added), 0)
@@ -155,11 +168,22 @@ def few_channels(target: Target) -> None:
 
 @case("cpu")
 def depthwise_blocks(target: Target) -> None:
-    with constants(conv_blocked_depthwise, MOST_FLOATS=2**12):
+    with constants(blocked_strips, MOST_FLOATS=2**12):
         check(target, OF_CHANNELS, BlockedAlgorithm.DEPTHWISE, full=True)
         check(target, OF_CHANNELS_STRIDED, BlockedAlgorithm.DEPTHWISE, full=False)
-    with constants(conv_blocked_depthwise, MOST_FLOATS=2**12, STRIP_FLOATS=0):
+    with constants(blocked_strips, MOST_FLOATS=2**12, STRIP_FLOATS=0):
         check(target, OF_CHANNELS, BlockedAlgorithm.DEPTHWISE, full=False)
+
+
+@case("cpu")
+def grouped_blocks(target: Target) -> None:
+    with constants(blocked_strips, MOST_FLOATS=2**12):
+        check(target, OF_GROUPS, BlockedAlgorithm.GROUPED, full=True)
+        check(target, OF_SMALL_GROUPS, BlockedAlgorithm.GROUPED, full=False)
+        check(target, OF_LARGE_GROUPS, BlockedAlgorithm.GROUPED, full=False)
+        check(target, OF_ONE_COLUMN, BlockedAlgorithm.GROUPED, full=False)
+    with constants(blocked_strips, MOST_FLOATS=2**12, STRIP_FLOATS=0, FAR_FLOATS=0):
+        check(target, OF_SMALL_GROUPS, BlockedAlgorithm.GROUPED, full=True)
 
 
 @case("cpu")

@@ -6,9 +6,10 @@ plain; :func:`considered` says what stands against each. :func:`blocked_forward`
 :func:`pack_filters` packed; :func:`reorder` makes blocked arrays of plain ones and back.
 
 The algorithms: ``conv_blocked_direct``, ``conv_blocked_winograd``, ``conv_blocked_few_channels``
-(few plain channels in front), ``conv_blocked_depthwise`` (a filter for each channel, all three
-directions), and the weight gradients ``conv_blocked_gathered_weight``, ``conv_blocked_weight``
-(1x1 on large maps) and ``conv_blocked_winograd_weight``.
+(few plain channels in front), ``conv_blocked_depthwise`` (a filter for each channel) and
+``conv_blocked_grouped`` (groups of channels), both of all three directions, and the weight
+gradients ``conv_blocked_gathered_weight``, ``conv_blocked_weight`` (1x1 on large maps) and
+``conv_blocked_winograd_weight``.
 """
 
 from .blocked_form import BlockedAlgorithm as BlockedAlgorithm

@@ -27,6 +27,7 @@ class BlockedAlgorithm(Enum):
         WINOGRAD2: 3x3 filters by transforms of 4x4 tiles, 2.25 times fewer products.
         WINOGRAD4: 3x3 and 5x5 filters by transforms of 6x6 tiles, 4 and 2.8 times fewer products.
         DEPTHWISE: one filter for each channel, any window; see :func:`depthwise`.
+        GROUPED: groups of whole blocks of channels, or of a whole fraction of a block.
     """
 
     DIRECT = "direct"
@@ -34,6 +35,7 @@ class BlockedAlgorithm(Enum):
     WINOGRAD2 = "winograd2"
     WINOGRAD4 = "winograd4"
     DEPTHWISE = "depthwise"
+    GROUPED = "grouped"
 
 
 class BlockedForm(NamedTuple):
@@ -92,6 +94,13 @@ def depthwise(g: ConvGeometry) -> bool:
     return g.groups == g.ic == g.oc > 1
 
 
+def _groups_fit(g: ConvGeometry, block: int) -> bool:
+    """Whether the channels of a block read whole blocks, or each those of a part of one."""
+    if g.icg % block == 0 and g.ocg % block == 0:
+        return True
+    return g.icg == g.ocg and block % g.icg == 0 and g.ic % block == 0
+
+
 def unblockable(g: ConvGeometry, block: int) -> ConvObstacle | None:
     """What about a convolution's sizes forbids every blocked form; elements are counted in ints.
 
@@ -99,9 +108,9 @@ def unblockable(g: ConvGeometry, block: int) -> ConvObstacle | None:
         g: the sizes.
         block: channels of a block.
     """
-    if g.groups != 1 and not depthwise(g):
-        return ConvObstacle.GROUPS
     if g.oc % block:
         return ConvObstacle.CHANNELS
+    if g.groups != 1 and not (depthwise(g) or _groups_fit(g, block)):
+        return ConvObstacle.GROUPS
     largest = max(g.n * g.ic * g.h * g.w, g.n * g.oc * g.oh * g.ow, g.oc * g.icg * g.taps * 4)
     return None if g.flops > 0 and largest <= _MOST_ELEMENTS else ConvObstacle.SIZE

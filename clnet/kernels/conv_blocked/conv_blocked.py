@@ -33,6 +33,8 @@ from . import (
     conv_blocked_depthwise,
     conv_blocked_direct,
     conv_blocked_few_channels,
+    conv_blocked_grouped,
+    conv_blocked_grouped_weight,
     conv_blocked_weight,
     conv_blocked_winograd,
     conv_blocked_winograd_weight,
@@ -101,10 +103,11 @@ _WAYS = {
         weight_grad=conv_blocked_few_channels.weight_grad,
     ),
     BlockedAlgorithm.DEPTHWISE: _way_of(conv_blocked_depthwise, conv_blocked_depthwise),
+    BlockedAlgorithm.GROUPED: _way_of(conv_blocked_grouped, conv_blocked_grouped_weight),
 }
 _PREFERRED = tuple(_WAYS)
-_OF_CHANNELS = (BlockedAlgorithm.DEPTHWISE,)
-_OF_ALL_CHANNELS = tuple(way for way in _PREFERRED if way not in _OF_CHANNELS)
+_OF_CHANNELS, _OF_GROUPS = (BlockedAlgorithm.DEPTHWISE,), (BlockedAlgorithm.GROUPED,)
+_OF_ALL_CHANNELS = tuple(way for way in _PREFERRED if way not in _OF_CHANNELS + _OF_GROUPS)
 
 
 class FormChoice(NamedTuple):
@@ -205,7 +208,9 @@ def _ruled(
 
 
 def _ways_of(geometry: ConvGeometry) -> tuple[BlockedAlgorithm, ...]:
-    return _OF_CHANNELS if depthwise(geometry) else _OF_ALL_CHANNELS
+    if depthwise(geometry):
+        return _OF_CHANNELS
+    return _OF_GROUPS if geometry.groups > 1 else _OF_ALL_CHANNELS
 
 
 def _obstacle(

@@ -27,7 +27,6 @@
 ## param    together: int            pixels in one turn of the inner loop
 ## param    at: int                  how many pixels one lies from g and a
 ## param    local_floats: int        floats of local memory
-## param    p: int                  pixel of a tile
 ## param    bias: bool               whether there is a bias
 ## param    added: bool              whether a value is added to each sum
 ## param    activation: None|str|VectorActivation  see lib/epilogue.mako
@@ -66,29 +65,7 @@
 ##          of the filters: strip, row, and within a row as many chains as pixels go together)
 <%namespace name="vectors_of" file="/lib/vector.mako"/>
 <%namespace name="epilogue" file="/lib/epilogue.mako"/>
-## The largest whole number that is not above a / b.
-<%def name="below()">
-inline int below(const int a, const int b)
-{
-    return a >= 0 ? a / b : -((b - 1 - a) / b);
-}
-</%def>
-## The rows that output rows first .. last - 1 read, from `low_row` and `low_column` on.
-<%def name="copy_rows(width)">
-        const int high_row = below(
-            (last - 1) * down + pad_down + max(0, (1 - kh) * gap_down), phases_down);
-        for (int row = low_row; row <= high_row; row++) {
-            __local vector *to = (__local vector *)(rows + (row - low_row) * pitch * ${width});
-            __global const vector *from =
-                (__global const vector *)(plane + ((long)row * x_width + low_column) * ${width});
-            const int inside = (uint)row < (uint)x_height;
-            const int begin = inside ? min(max(0, -low_column), pitch) : pitch;
-            const int end = inside ? max(begin, min(x_width - low_column, pitch)) : pitch;
-            for (int j = 0; j < begin; j++) to[j] = 0;
-            for (int j = begin; j < end; j++) to[j] = from[j];
-            for (int j = end; j < pitch; j++) to[j] = 0;
-        }
-</%def>
+<%namespace name="strip_rows" file="/lib/strip_rows.mako"/>
 <%def name="conv_blocked_depthwise(
     width, pixels, step, unrolled, local_floats, bias, added, activation)">
 <%
@@ -97,7 +74,7 @@ inline int below(const int a, const int b)
 %>
 ${vectors_of.types("float", width)}
 ${epilogue.define(activation, width)}
-${below()}
+${strip_rows.below()}
 __attribute__((reqd_work_group_size(1, 1, 1)))
 __kernel void conv_blocked_depthwise(...)
 {
@@ -119,7 +96,7 @@ __kernel void conv_blocked_depthwise(...)
         below(first * down + pad_down - max(0, (kh - 1) * gap_down), phases_down);
     const int low_column = below(pad_right - max(0, (kw - 1) * gap_right), phases_right);
     {
-        ${copy_rows(width)}
+        ${strip_rows.copy_rows(width)}
     }
     /* from tap to tap of a phase */
     const int closer = columns_apart * gap_right / phases_right * ${width};
@@ -141,7 +118,7 @@ __kernel void conv_blocked_depthwise(...)
 % endfor
             a += pitch * ${width};
 % endfor
-            ${store(width, pixels, bias, added, activation)}
+            ${strip_rows.store(width, pixels, bias, added, activation)}
         }
 % else:
         int first_r = 0;
@@ -169,40 +146,13 @@ __kernel void conv_blocked_depthwise(...)
 % endfor
                     }
                 }
-                ${store(width, pixels, bias, added, activation)}
+                ${strip_rows.store(width, pixels, bias, added, activation)}
             }
         }
 % endif
     }
 }
 </%def>
-##
-## The sums of a tile go to memory; `phases` columns of y lie from pixel to pixel.
-<%def name="store(width, pixels, bias, added, activation)">
-<% v = f"float{width}" %>
-                const long place = ((long)i * y_width + tile * phases_right + phase) * ${width};
-                const int apart = phases_right * ${width};
-                if (tile + ${pixels} <= count) {  /* without branches chains overlap */
-% for p in range(pixels):
-                    ${completed(p, bias, added)}
-% endfor
-                    ${epilogue.activate_each(
-                        activation, [f"c{p}" for p in range(pixels)], v, width)}
-% for p in range(pixels):
-                    *(__global vector *)(y + place + ${p} * apart) = c${p};
-% endfor
-                    continue;
-                }
-% for p in range(pixels):
-                if (tile + ${p} < count) {
-                    ${completed(p, bias, added)}
-                    *(__global vector *)(y + place + ${p} * apart) =
-                        ${epilogue.activate(activation, f"c{p}", v)};
-                }
-% endfor
-</%def>
-<%def name="completed(p, bias, added)">${f"c{p} += offset;" if bias else ""}
-${f"c{p} += *(__global const vector *)(added + place + {p} * apart);" if added else ""}</%def>
 <%def name="conv_blocked_depthwise_pack(width)">
 __attribute__((reqd_work_group_size(1, 1, 1)))
 __kernel void conv_blocked_depthwise_pack(...)
@@ -217,7 +167,7 @@ __kernel void conv_blocked_depthwise_pack(...)
 <%def name="conv_blocked_depthwise_weight(width, columns, together, local_floats)">
 <% v = f"float{width}" %>
 ${vectors_of.types("float", width)}
-${below()}
+${strip_rows.below()}
 __attribute__((reqd_work_group_size(1, 1, 1)))
 __kernel void conv_blocked_depthwise_weight(...)
 {
@@ -236,7 +186,7 @@ __kernel void conv_blocked_depthwise_weight(...)
         __global const float *const plane = x + number * x_height * x_width * ${width};
         const int low_row = first * down + pad_down - max(0, (kh - 1) * gap_down);
         const int low_column = pad_right - max(0, (kw - 1) * gap_right);
-        ${copy_rows(width)}
+        ${strip_rows.copy_rows(width)}
         for (int r = 0; r < kh; r++) {
 % for t in range(together):
             ${v} ${", ".join(f"a{t}_{s} = 0" for s in range(columns))};

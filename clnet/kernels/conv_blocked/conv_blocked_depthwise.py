@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from ...array import Array
 from ...device import Launch, Scratch, Target
-from ...values.shapes import ceil_div, round_up
+from ...values.shapes import ceil_div
 from ..conv import ConvGeometry, ConvObstacle, Direction
 from ..epilogue import NO_EPILOGUE, Epilogue
 from ..kernel import Kernel, by_name, joined
+from . import blocked_strips
 from .blocked_form import BlockedForm
+from .blocked_strips import near_or_far, pitch_of, source_rows, strip_of
 from .conv_blocked_direct import Walk, walks
 
 __all__ = [
@@ -31,13 +33,6 @@ SUM = Kernel("conv_blocked_depthwise_sum", _TEMPLATE)
 PIXELS = {16: 14, 8: 7, 4: 7}
 # Sums of a filter's row that registers hold beside each other.
 MOST_SUMS = 12
-# Floats of local memory, and of a strip's rows, so that they and what is written stay in the first
-# cache, if one output row does not need more.
-MOST_FLOATS, STRIP_FLOATS = 2**15, 6 * 2**10
-# The same of strips that stay in the second cache, where those of the first would read more rows
-# than this share twice.
-FAR_FLOATS, READ_TWICE = 3 * 2**13, 1 / 5
-MOST_STRIP = 32
 # Taps of the filters whose loops are written out, in which a pixel is read once for all its sums.
 MOST_UNROLLED = 25
 FEWEST_GROUPS_PER_UNIT, MOST_GROUPS_PER_UNIT = 4, 8
@@ -49,9 +44,9 @@ def obstacle(
     """Why a convolution is not computed so: rows that one output row reads fit local memory."""
     down, right = walks(g, direction)
     width = g.w if direction is Direction.INPUT_GRAD else g.ow
-    row = _pitch(right, g.kw, width, PIXELS[form.block]) * form.block
-    near = target.traits.local_memory_bytes >= 4 * MOST_FLOATS
-    fits = near and _source_rows(down, g.kh, 1) * row <= MOST_FLOATS
+    row = pitch_of(right, g.kw, width, PIXELS[form.block]) * form.block
+    near = target.traits.local_memory_bytes >= 4 * blocked_strips.MOST_FLOATS
+    fits = near and source_rows(down, g.kh, 1) * row <= blocked_strips.MOST_FLOATS
     return None if fits else ConvObstacle.WORKSPACE
 
 
@@ -114,8 +109,8 @@ def weight_grad(
     """The gradient; the arguments are those of :func:`.conv_blocked.blocked_weight_grad`."""
     block, blocks = form.block, g.oc // form.block
     down, right = walks(g, Direction.FORWARD)
-    pitch = _pitch(right, g.kw, g.ow, 1)
-    strip = _strip(down, g.kh, g.oh, pitch * block, STRIP_FLOATS)
+    pitch = pitch_of(right, g.kw, g.ow, 1)
+    strip = strip_of(down, g.kh, g.oh, pitch * block, blocked_strips.STRIP_FLOATS)
     affordable = target.workspace_limit // gw.nbytes
     wanted = ceil_div(MOST_GROUPS_PER_UNIT * target.traits.compute_units, blocks)
     chunks = max(1, min(wanted, affordable, g.n * ceil_div(g.oh, strip)))
@@ -123,7 +118,9 @@ def weight_grad(
     partial = Array.scratch(memory, (chunks, blocks, g.taps, block), gw.dtype)
     together = min(max(MOST_SUMS // g.kw, 1), g.ow)
     first = WEIGHT.launch(
-        by_name("width columns together local_floats", block, g.kw, together, MOST_FLOATS),
+        by_name(
+            "width columns together local_floats", block, g.kw, together, blocked_strips.MOST_FLOATS
+        ),
         joined(
             by_name("partial gy x images blocks", partial, gy, x, g.n, blocks),
             by_name("x_height x_width y_height y_width", g.h, g.w, g.oh, g.ow),
@@ -157,12 +154,18 @@ def _convolve(
     down, right = sides
     images, blocks, height, width, block = y.shape
     pixels = PIXELS[block]
-    pitch = _pitch(right, g.kw, width, pixels)
+    pitch = pitch_of(right, g.kw, width, pixels)
     least = ceil_div(FEWEST_GROUPS_PER_UNIT * target.traits.compute_units, images * blocks)
-    strip = _near_or_far(down, g.kh, height, pitch * block, least)
+    strip = near_or_far(down, g.kh, height, pitch * block, least)
     return DEPTHWISE.launch(
         joined(
-            by_name("width pixels step local_floats", block, pixels, right.step, MOST_FLOATS),
+            by_name(
+                "width pixels step local_floats",
+                block,
+                pixels,
+                right.step,
+                blocked_strips.MOST_FLOATS,
+            ),
             by_name("unrolled", _unrolled(g, sides)),
             by_name("added", epilogue.added is not None),
             epilogue.blocked_params(block),
@@ -184,42 +187,3 @@ def _unrolled(g: ConvGeometry, sides: tuple[Walk, Walk]) -> tuple[int, int] | No
     """Rows and columns of a filter whose taps follow one another in what is read."""
     follow = all((side.phases, side.gap) == (1, -1) for side in sides)
     return (g.kh, g.kw) if follow and g.taps <= MOST_UNROLLED else None
-
-
-def _pitch(right: Walk, taps: int, width: int, pixels: int) -> int:
-    """Columns that a row reads, rounded up to whole tiles in each phase."""
-    reach = (taps - 1) * right.gap
-    low = (right.pad - max(0, reach)) // right.phases
-    high = (right.phases - 1 + right.pad + max(0, -reach)) // right.phases
-    of_phase = round_up(ceil_div(width, right.phases), pixels)
-    return (of_phase - 1) * right.step + high - low + 1
-
-
-def _source_rows(down: Walk, taps: int, strip: int) -> int:
-    """Rows that so many output rows read, at most."""
-    return ceil_div((strip - 1) * down.step + (taps - 1) * abs(down.gap), down.phases) + 1
-
-
-def _near_or_far(down: Walk, taps: int, height: int, row: int, least: int) -> int:
-    """Output rows of a strip that is near, or far if that spares reading and leaves enough strips.
-
-    Args:
-        down: how rows are walked over.
-        taps: rows of a filter.
-        height: output rows.
-        row: floats of a source row.
-        least: strips of an image, at least, if they are far.
-    """
-    near = _strip(down, taps, height, row, STRIP_FLOATS)
-    far = _strip(down, taps, height, row, FAR_FLOATS)
-    read = ceil_div(height, near) * _source_rows(down, taps, near)
-    spares = read > (1 + READ_TWICE) * _source_rows(down, taps, height)
-    return far if spares and ceil_div(height, far) >= least else near
-
-
-def _strip(down: Walk, taps: int, height: int, row: int, floats: int) -> int:
-    """Output rows whose source rows, of so many floats each, fit into `floats`; one at least."""
-    most = min(height, MOST_STRIP)
-    fitting = (n for n in range(most, 1, -1) if _source_rows(down, taps, n) * row <= floats)
-    strip = next(fitting, 1)
-    return ceil_div(height, ceil_div(height, strip))

@@ -134,9 +134,9 @@ class BlockedConvWeightGrad(Function):
     op_name = "conv2d_weight_grad"
 
     def infer(self, gy: Array, x: Array) -> tuple[Array, ...]:
-        """``(oc, ic, kh, kw)``."""
+        """``(oc, ic / groups, kh, kw)``."""
         g = self.geometry
-        return (Array.abstract((g.oc, g.ic, g.kh, g.kw), gy.dtype, gy.device),)
+        return (Array.abstract((g.oc, g.icg, g.kh, g.kw), gy.dtype, gy.device),)
 
     def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         """The weight gradient."""
