@@ -13,6 +13,7 @@ import pytest
 
 import clnet
 from clnet import nn
+from clnet.compat import elsewhere
 from clnet.distributions import (
     AffineTransform,
     Independent,
@@ -288,3 +289,41 @@ def test_functions_take_sparse_tensors_that_want_no_gradient():
     y = clnet.ones(2, 1, requires_grad=True)
     Product.apply(x, y).sum().backward()
     assert y.grad.tolist() == [[3.0], [2.0]]
+
+
+def test_tables_of_functions_by_kind_of_device_can_be_made():
+    for absent in (elsewhere.xpu, elsewhere.mps, elsewhere.mtia):
+        assert absent.manual_seed(3) is None
+        assert absent.empty_cache() is None
+        assert (absent.device_count(), absent.memory_allocated()) == (0, 0)
+        with pytest.raises(RuntimeError, match="no device goes by this name"):
+            absent.synchronize()
+        assert not hasattr(absent, "compile_shader")
+
+
+def test_mixed_precision_of_the_host_goes_by_its_own_name():
+    a = clnet.ones(2, 2)
+    with elsewhere.cpu.amp.autocast():
+        assert (a @ a).dtype is clnet.bfloat16
+    with elsewhere.cpu.amp.autocast(enabled=False):
+        assert (a @ a).dtype is clnet.float32
+
+
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "int64", "float16", "float32", "complex64"])
+def test_drawn_tensors_lie_in_their_range(dtype):
+    dtype = getattr(clnet, dtype)
+    x = clnet.testing.make_tensor((4, 9), dtype=dtype, device=clnet.device())
+    assert (x.shape, x.dtype) == ((4, 9), dtype)
+    low, high = (0, 2) if dtype is clnet.bool else (0, 10) if dtype is clnet.uint8 else (-9, 10)
+    for part in (x.real, x.imag) if dtype.is_complex else (x,):
+        assert low <= part.numpy().min() < part.numpy().max() < high
+    if dtype is not clnet.bool:
+        given = {"low": 1, "high": 3, "noncontiguous": True, "exclude_zero": True}
+        y = clnet.testing.make_tensor(3, 5, dtype=dtype, device=x.device, **given)
+        assert (y.shape, y.stride(), y.is_contiguous()) == ((3, 5), (10, 2), False)
+        assert np.abs(y.numpy()).min() >= 1
+    for wrong in ({"low": 3, "high": 1}, {"noncontiguous": True, "memory_format": 0}):
+        with pytest.raises(ArgumentError, match="make_tensor: "):
+            clnet.testing.make_tensor(2, dtype=dtype, device=x.device, **wrong)
+    with pytest.raises(ArgumentError, match="no gradient"):
+        clnet.testing.make_tensor(2, dtype=clnet.int8, device=x.device, requires_grad=True)
