@@ -327,3 +327,33 @@ def test_drawn_tensors_lie_in_their_range(dtype):
             clnet.testing.make_tensor(2, dtype=dtype, device=x.device, **wrong)
     with pytest.raises(ArgumentError, match="no gradient"):
         clnet.testing.make_tensor(2, dtype=clnet.int8, device=x.device, requires_grad=True)
+
+
+def test_settings_of_runs_are_in_tensorboards_table(tmp_path):
+    board = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    parts = pytest.importorskip("tensorboard.plugins.hparams.plugin_data_pb2")
+    settings = {"rate": 0.1, "deep": True, "kind": "sgd", "none": None, "size": clnet.tensor(4)}
+    kinds = {"kind": ["sgd", "adam"]}
+    with clnet.utils.tensorboard.SummaryWriter(tmp_path) as writer:
+        writer.add_hparams(settings, {"loss": 2.0}, kinds, run_name="first")
+        for one in clnet.utils.tensorboard.summary.hparams({"rate": 1}, {}):  # as trainers do
+            writer._get_file_writer().add_summary(one)
+    found = {}
+    for folder in (tmp_path, tmp_path / "first"):
+        events = board.EventAccumulator(str(folder)).Reload()
+        assert events.Tags()["scalars"] == (["loss"] if folder != tmp_path else [])
+        data = events.PluginTagToContent("hparams")
+        start = data["_hparams_/session_start_info"]
+        found[folder.name] = parts.HParamsPluginData.FromString(start).session_start_info.hparams
+    wanted = {"rate": 0.1, "deep": 1.0, "size": 4.0}
+    written = found["first"]
+    assert {name: written[name].number_value for name in wanted} == wanted
+    assert written["kind"].string_value == "sgd"
+    assert "none" not in written
+    experiment = parts.HParamsPluginData.FromString(data["_hparams_/experiment"]).experiment
+    (kind,) = (s for s in experiment.hparam_infos if s.name == "kind")
+    assert [v.string_value for v in kind.domain_discrete.values] == ["sgd", "adam"]
+    assert [m.name.tag for m in experiment.metric_infos] == ["loss"]
+    for wrong in (({"a": []}, {}), ([], {}), ({}, 1), ({"a": 1}, {}, {"a": ["b"]})):
+        with pytest.raises(ArgumentError, match="hparams: "):
+            clnet.utils.tensorboard.summary.hparams(*wrong)
