@@ -13,7 +13,7 @@ import pytest
 
 import clnet
 from clnet import nn
-from clnet.compat import elsewhere
+from clnet.compat import dynamo, elsewhere
 from clnet.distributions import (
     AffineTransform,
     Independent,
@@ -357,3 +357,50 @@ def test_settings_of_runs_are_in_tensorboards_table(tmp_path):
     for wrong in (({"a": []}, {}), ([], {}), ({}, 1), ({"a": 1}, {}, {"a": ["b"]})):
         with pytest.raises(ArgumentError, match="hparams: "):
             clnet.utils.tensorboard.summary.hparams(*wrong)
+
+
+def test_what_is_written_into_an_open_file_can_be_read_by_its_name(tmp_path):
+    with (tmp_path / "x.pt").open("wb") as file:
+        clnet.save({"x": clnet.ones(3)}, file)
+        assert clnet.load(tmp_path / "x.pt")["x"].tolist() == [1, 1, 1]
+
+
+def test_another_module_can_be_put_into_a_compiled_one():
+    first, second = nn.Linear(2, 2), nn.Linear(2, 2)
+    made = dynamo.compile(nn.Sequential(first))
+    made._orig_mod = second  # as trainers do, which take wrappers off
+    assert made._orig_mod is second
+    assert list(made.state_dict()) == ["_orig_mod.weight", "_orig_mod.bias"]
+    x = clnet.ones(1, 2)
+    np.testing.assert_allclose(made(x).tolist(), second(x).tolist(), rtol=1e-6)
+
+
+def test_tensors_without_elements_have_no_address():
+    x = clnet.empty(4, 2, device="meta")
+    assert x.data_ptr() == x[1:].data_ptr() == x.untyped_storage().data_ptr() == 0
+
+
+def test_sparse_zeros_are_of_a_size_by_name():
+    x = clnet.sparse_coo_tensor(size=(2, 3))
+    assert (x.shape, x._nnz(), x.to_dense().tolist()) == ((2, 3), 0, [[0] * 3] * 2)
+    with pytest.raises(ArgumentError, match="or a size"):
+        clnet.sparse_coo_tensor()
+
+
+def test_what_is_no_number_is_no_scalar_of_a_curve(tmp_path):
+    pytest.importorskip("tensorboard")
+    with clnet.utils.tensorboard.SummaryWriter(tmp_path) as writer:
+        with pytest.raises(NotImplementedError):
+            writer.add_scalar("x", [1.0, 2.0])
+        writer.add_scalar("x", clnet.tensor([2.0]))
+
+
+def test_packages_ask_whether_data_are_a_shuffled_pipe():
+    data = clnet.utils.data
+    found = data.datapipes.iter.combinatorics.ShufflerIterDataPipe(range(9), buffer_size=4)
+    assert isinstance(found, data.IterDataPipe)
+    assert isinstance(found, data.IterableDataset)
+    orders = [list(found.set_seed(seed)) for seed in (1, 1, 2)]
+    assert orders[0] == orders[1] != orders[2]
+    assert sorted(found) == sorted(orders[0]) == list(range(9))
+    assert list(data.graph_settings.apply_shuffle_settings(found, shuffle=False)) == list(range(9))

@@ -123,9 +123,16 @@ class SummaryWriter:
             walltime: seconds since 1970; None: now.
             new_style: taken.
             double_precision: taken.
+
+        Raises:
+            NotImplementedError: if it is no number, as PyTorch's: programs try what may be one.
         """
         value = scalar_value.item() if hasattr(scalar_value, "item") else scalar_value
-        number = self._proto.Summary.Value(tag=tag, simple_value=float(value))
+        try:
+            single = float(value)
+        except TypeError as error:
+            raise NotImplementedError(f"add_scalar: no number: {error}") from error
+        number = self._proto.Summary.Value(tag=tag, simple_value=single)
         self._write(number, global_step, walltime)
 
     def add_scalars(
