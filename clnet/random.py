@@ -12,9 +12,9 @@ import numpy as np
 from . import ops
 from .array import Array
 from .creation import empty
-from .device import current_device
+from .device import DeviceName, current_device
 from .device import device as open_device
-from .errors import ArgumentError
+from .errors import ArgumentError, DeviceError
 from .kernels.reduce import Bad
 from .ops.check import of_value, require_elements
 from .ops.machinery.function import host_action
@@ -24,7 +24,7 @@ from .tensor import Tensor
 from .values import mode
 from .values.arguments import checked
 from .values.dtypes import DType, int64
-from .values.generator import AS_TENSOR, Generator
+from .values.generator import AS_DEVICE, AS_TENSOR, Generator
 from .values.plain import integer
 from .values.shapes import broadcast_shapes
 from .values.words import MemoryFormat
@@ -114,7 +114,16 @@ def _of_bytes(raw: bytes) -> Tensor:
     return Tensor(Array.from_numpy(np.frombuffer(raw, np.uint8), current_device()))
 
 
+def _opened(named: Any) -> Any:
+    """A generator's device: one stream serves all, so a name that nobody has here is no error."""
+    try:
+        return current_device() if named is None else DeviceName(named)
+    except DeviceError:
+        return current_device()
+
+
 AS_TENSOR.append(_of_bytes)
+AS_DEVICE.append(_opened)
 
 
 @checked

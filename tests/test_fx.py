@@ -246,3 +246,15 @@ def test_threads_take_modules_apart_while_another_computes():
     assert found == [["placeholder", "call_module", "output"]] * 15
     assert set(left) == {clnet.Tensor}
     assert clnet.nn.Module.__call__ is call
+
+
+def test_a_graphs_class_is_known_by_its_name_and_may_get_another_forward():
+    x, traced = clnet.ones(2, 3), [fx.symbolic_trace(clnet.nn.Linear(3, 3)) for _ in range(2)]
+    first, second = (g(x).tolist() for g in traced)
+    assert "GraphModuleImpl" in str(type(traced[0]))  # packages know it by this
+    assert type(traced[0]).__name__ == "Linear"
+    type(traced[0]).forward = lambda self, x: x
+    assert traced[0](x).tolist() == x.tolist()
+    assert traced[1](x).tolist() == second
+    traced[0].recompile()
+    assert traced[0](x).tolist() == first

@@ -13,6 +13,7 @@ import pytest
 
 import clnet
 from clnet import nn
+from clnet.compat import dynamo, elsewhere
 from clnet.distributions import (
     AffineTransform,
     Independent,
@@ -288,3 +289,118 @@ def test_functions_take_sparse_tensors_that_want_no_gradient():
     y = clnet.ones(2, 1, requires_grad=True)
     Product.apply(x, y).sum().backward()
     assert y.grad.tolist() == [[3.0], [2.0]]
+
+
+def test_tables_of_functions_by_kind_of_device_can_be_made():
+    for absent in (elsewhere.xpu, elsewhere.mps, elsewhere.mtia):
+        assert absent.manual_seed(3) is None
+        assert absent.empty_cache() is None
+        assert (absent.device_count(), absent.memory_allocated()) == (0, 0)
+        with pytest.raises(RuntimeError, match="no device goes by this name"):
+            absent.synchronize()
+        assert not hasattr(absent, "compile_shader")
+
+
+def test_mixed_precision_of_the_host_goes_by_its_own_name():
+    a = clnet.ones(2, 2)
+    with elsewhere.cpu.amp.autocast():
+        assert (a @ a).dtype is clnet.bfloat16
+    with elsewhere.cpu.amp.autocast(enabled=False):
+        assert (a @ a).dtype is clnet.float32
+
+
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "int64", "float16", "float32", "complex64"])
+def test_drawn_tensors_lie_in_their_range(dtype):
+    dtype = getattr(clnet, dtype)
+    x = clnet.testing.make_tensor((4, 9), dtype=dtype, device=clnet.device())
+    assert (x.shape, x.dtype) == ((4, 9), dtype)
+    low, high = (0, 2) if dtype is clnet.bool else (0, 10) if dtype is clnet.uint8 else (-9, 10)
+    for part in (x.real, x.imag) if dtype.is_complex else (x,):
+        assert low <= part.numpy().min() < part.numpy().max() < high
+    if dtype is not clnet.bool:
+        given = {"low": 1, "high": 3, "noncontiguous": True, "exclude_zero": True}
+        y = clnet.testing.make_tensor(3, 5, dtype=dtype, device=x.device, **given)
+        assert (y.shape, y.stride(), y.is_contiguous()) == ((3, 5), (10, 2), False)
+        assert np.abs(y.numpy()).min() >= 1
+    for wrong in ({"low": 3, "high": 1}, {"noncontiguous": True, "memory_format": 0}):
+        with pytest.raises(ArgumentError, match="make_tensor: "):
+            clnet.testing.make_tensor(2, dtype=dtype, device=x.device, **wrong)
+    with pytest.raises(ArgumentError, match="no gradient"):
+        clnet.testing.make_tensor(2, dtype=clnet.int8, device=x.device, requires_grad=True)
+
+
+def test_settings_of_runs_are_in_tensorboards_table(tmp_path):
+    board = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    parts = pytest.importorskip("tensorboard.plugins.hparams.plugin_data_pb2")
+    settings = {"rate": 0.1, "deep": True, "kind": "sgd", "none": None, "size": clnet.tensor(4)}
+    kinds = {"kind": ["sgd", "adam"]}
+    with clnet.utils.tensorboard.SummaryWriter(tmp_path) as writer:
+        writer.add_hparams(settings, {"loss": 2.0}, kinds, run_name="first")
+        for one in clnet.utils.tensorboard.summary.hparams({"rate": 1}, {}):  # as trainers do
+            writer._get_file_writer().add_summary(one)
+    found = {}
+    for folder in (tmp_path, tmp_path / "first"):
+        events = board.EventAccumulator(str(folder)).Reload()
+        assert events.Tags()["scalars"] == (["loss"] if folder != tmp_path else [])
+        data = events.PluginTagToContent("hparams")
+        start = data["_hparams_/session_start_info"]
+        found[folder.name] = parts.HParamsPluginData.FromString(start).session_start_info.hparams
+    wanted = {"rate": 0.1, "deep": 1.0, "size": 4.0}
+    written = found["first"]
+    assert {name: written[name].number_value for name in wanted} == wanted
+    assert written["kind"].string_value == "sgd"
+    assert "none" not in written
+    experiment = parts.HParamsPluginData.FromString(data["_hparams_/experiment"]).experiment
+    (kind,) = (s for s in experiment.hparam_infos if s.name == "kind")
+    assert [v.string_value for v in kind.domain_discrete.values] == ["sgd", "adam"]
+    assert [m.name.tag for m in experiment.metric_infos] == ["loss"]
+    for wrong in (({"a": []}, {}), ([], {}), ({}, 1), ({"a": 1}, {}, {"a": ["b"]})):
+        with pytest.raises(ArgumentError, match="hparams: "):
+            clnet.utils.tensorboard.summary.hparams(*wrong)
+
+
+def test_what_is_written_into_an_open_file_can_be_read_by_its_name(tmp_path):
+    with (tmp_path / "x.pt").open("wb") as file:
+        clnet.save({"x": clnet.ones(3)}, file)
+        assert clnet.load(tmp_path / "x.pt")["x"].tolist() == [1, 1, 1]
+
+
+def test_another_module_can_be_put_into_a_compiled_one():
+    first, second = nn.Linear(2, 2), nn.Linear(2, 2)
+    made = dynamo.compile(nn.Sequential(first))
+    made._orig_mod = second  # as trainers do, which take wrappers off
+    assert made._orig_mod is second
+    assert list(made.state_dict()) == ["_orig_mod.weight", "_orig_mod.bias"]
+    x = clnet.ones(1, 2)
+    np.testing.assert_allclose(made(x).tolist(), second(x).tolist(), rtol=1e-6)
+
+
+def test_tensors_without_elements_have_no_address():
+    x = clnet.empty(4, 2, device="meta")
+    assert x.data_ptr() == x[1:].data_ptr() == x.untyped_storage().data_ptr() == 0
+
+
+def test_sparse_zeros_are_of_a_size_by_name():
+    x = clnet.sparse_coo_tensor(size=(2, 3))
+    assert (x.shape, x._nnz(), x.to_dense().tolist()) == ((2, 3), 0, [[0] * 3] * 2)
+    with pytest.raises(ArgumentError, match="or a size"):
+        clnet.sparse_coo_tensor()
+
+
+def test_what_is_no_number_is_no_scalar_of_a_curve(tmp_path):
+    pytest.importorskip("tensorboard")
+    with clnet.utils.tensorboard.SummaryWriter(tmp_path) as writer:
+        with pytest.raises(NotImplementedError):
+            writer.add_scalar("x", [1.0, 2.0])
+        writer.add_scalar("x", clnet.tensor([2.0]))
+
+
+def test_packages_ask_whether_data_are_a_shuffled_pipe():
+    data = clnet.utils.data
+    found = data.datapipes.iter.combinatorics.ShufflerIterDataPipe(range(9), buffer_size=4)
+    assert isinstance(found, data.IterDataPipe)
+    assert isinstance(found, data.IterableDataset)
+    orders = [list(found.set_seed(seed)) for seed in (1, 1, 2)]
+    assert orders[0] == orders[1] != orders[2]
+    assert sorted(found) == sorted(orders[0]) == list(range(9))
+    assert list(data.graph_settings.apply_shuffle_settings(found, shuffle=False)) == list(range(9))

@@ -189,3 +189,22 @@ def test_values_are_looked_at_behind_calls_of_the_same_types_that_passed():
     for wrong in (lambda: x.sum(2**70), lambda: x.sum(dim=(0, "1")), lambda: clnet.cat([x, 1], 1)):
         with pytest.raises(ClnetError):
             wrong()
+
+
+def test_classes_are_told_functions_by_the_names_that_tensors_have():
+    """Programs compare them: torchvision keeps its boxes by ``to`` and ``detach``."""
+    told = []
+
+    class Told(clnet.Tensor):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            told.append(func)
+            return super().__torch_function__(func, types, args, kwargs)
+
+    x = clnet.ones(2).as_subclass(Told)
+    names = ("to", "detach", "clone", "requires_grad_", "cpu", "float", "view", "contiguous")
+    for name in names:
+        told.clear()
+        found = getattr(x, name)(*{"to": (clnet.float64,), "view": (1, 2)}.get(name, ()))
+        assert told[0] is getattr(clnet.Tensor, name), name
+        assert type(found) is Told

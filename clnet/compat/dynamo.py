@@ -153,6 +153,17 @@ class OptimizedModule(Lenient):
         own = vars(Module()) | {"_modules": {"_orig_mod": module}}
         vars(self).update({name: own[name] for name in _OWN})
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name != "_orig_mod":
+            super().__setattr__(name, value)
+            return
+        # Trainers unwrap what is inside: from now on the other module is the compiled one.
+        passes, lenient = self._passes, self.lenient
+        given = {"recompute": self._recompute, "always": self._always}
+        vars(self).clear()
+        OptimizedModule.__init__(self, value, passes, **given)
+        vars(self)["lenient"] = lenient
+
     def _save_to_state_dict(self, *args: Any) -> None:
         """Nothing lies in it but the module."""
 

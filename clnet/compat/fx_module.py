@@ -49,7 +49,9 @@ class GraphModule(Module):
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         """Of a class of its own, which has its ``forward``."""
-        own: Any = type(cls.__name__, (cls,), {"__module__": cls.__module__})
+        # PyTorch's name of the class: packages know modules by it whose class has the forward.
+        named = {"__qualname__": "GraphModule.__new__.<locals>.GraphModuleImpl"}
+        own: Any = type(cls.__name__, (cls,), {"__module__": cls.__module__, **named})
         return super().__new__(own)
 
     def __init__(self, root: Any, graph: Graph, class_name: str = "GraphModule") -> None:

@@ -10,8 +10,9 @@ import numpy as np
 from ..errors import ArgumentError
 from ..tensor import Tensor, tensor
 from ..values.dtypes import DType, bfloat16, complex64, complex128, float16, float32, float64
+from .drawn_tensor import make_tensor as make_tensor
 
-__all__ = ["assert_allclose", "assert_close"]
+__all__ = ["assert_allclose", "assert_close", "make_tensor"]
 
 _DEFAULTS = {
     float16: (1e-3, 1e-5),

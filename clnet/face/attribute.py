@@ -259,9 +259,11 @@ def data_ptr(x: Tensor) -> int:
     """Where its first element is in the host's memory, which is waited for.
 
     Where it is not the host's memory, and while a function is traced, it is a number that two
-    tensors share whose first elements are the same memory, and no address.
+    tensors share whose first elements are the same memory, and no address. On ``meta`` it is 0.
     """
-    return place_of(x) + x.array.offset * x.dtype.itemsize if x.numel() else 0
+    if not x.numel() or x.device.type == "meta":
+        return 0
+    return place_of(x) + x.array.offset * x.dtype.itemsize
 
 
 def get_device(x: Tensor) -> int:

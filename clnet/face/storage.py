@@ -43,7 +43,12 @@ TensorT = TypeVar("TensorT", bound=Tensor)
 
 
 def place_of(x: Tensor) -> int:
-    """Where a tensor's memory begins on the host; a number of its own if it is not there."""
+    """Where a tensor's memory begins on the host; a number of its own if it is not there.
+
+    0 on the device ``meta``.
+    """
+    if x.device.type == "meta":
+        return 0
     found = x.array.place() if mode.current().tracer is None else None
     return id(x.array.storage) if found is None else found
 

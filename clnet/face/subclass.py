@@ -64,7 +64,10 @@ def _make_subclass(
 _OWN = {"_node", "array", "hooks", "index", "node", "source", "version"}
 """Attributes that ops read of every tensor; a class's property would stand before them."""
 # Without a door of their own, for the sake of all tensors that are of no subclass.
-_DOORS = {"detach": checked(Tensor.detach, "detach"), "to": checked(to, "to")}
+_DOORS = {
+    "detach": checked(Tensor.detach, "detach", known_as=Tensor.detach),
+    "to": checked(to, "to", known_as=Tensor.to),
+}
 
 
 def _init_subclass(cls: type[Tensor], **given: Any) -> None:

@@ -112,6 +112,8 @@ def save(obj: Any, f: File, *args: Any, **kwargs: Any) -> None:
     content = packed(name, writer.arrays, metadata)
     if not isinstance(f, str | os.PathLike):
         f.write(content)
+        if hasattr(f, "flush"):  # programs read the file by its name while it is open
+            f.flush()
         return
     try:
         with replacing(Path(f)) as file:

@@ -29,7 +29,7 @@ __all__ = [
 
 @checked
 def sparse_coo_tensor(
-    indices: Any,
+    indices: Any = None,
     values: Any = None,
     size: Sequence[int] | None = None,
     *,
@@ -42,7 +42,7 @@ def sparse_coo_tensor(
     """A tensor of values at coordinates, 0 elsewhere; values of equal coordinates add up.
 
     Args:
-        indices: ``(sparse axes, n)``; or a shape alone, for a tensor of zeros.
+        indices: ``(sparse axes, n)``; or a shape alone (``size``, too), for a tensor of zeros.
         values: ``(n, *dense sizes)``; gradients flow to them.
         size: the shape; None: the least that holds all indices, for which the host waits.
         dtype: of the values; None: their own.
@@ -62,7 +62,12 @@ def sparse_coo_tensor(
         >>> clnet.sparse.mm(x, clnet.ones(3, 2)).tolist()
         [[3.0, 3.0], [4.0, 4.0]]
     """
+    if indices is None and values is None:
+        indices, size = size, None
     if values is None and size is None and not isinstance(indices, Tensor):  # of a shape
+        if indices is None:
+            law = "it takes indices and values, or a size"
+            raise ArgumentError("sparse_coo_tensor", law, size=size)
         sizes = tuple(indices)
         places = tensor([], dtype=int64, device=device).reshape(0, 0)
         places = places.new_zeros((len(sizes), 0))

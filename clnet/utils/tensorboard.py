@@ -9,7 +9,7 @@ import os
 import sys
 import time
 import wave
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ import numpy as np
 
 from ..data.png import png
 from ..errors import ArgumentError, ShapeError
+from . import tensorboard_summary as summary
 
 __all__ = ["SummaryWriter"]
 __path__: list[str] = []  # PyTorch's module of the class is found
@@ -75,13 +76,34 @@ class SummaryWriter:
     def __exit__(self, *raised: object) -> None:
         self.close()
 
-    def _write(self, value: Any, step: int | None, when: float | None) -> None:
+    @property
+    def file_writer(self) -> SummaryWriter:
+        """What takes whole summaries (:meth:`add_summary`): the writer itself."""
+        return self
+
+    def _get_file_writer(self) -> SummaryWriter:
+        """PyTorch's name, for trainers."""
+        return self
+
+    def add_summary(
+        self, summary: Any, global_step: int | None = None, walltime: float | None = None
+    ) -> None:
+        """A summary as TensorBoard has it, as :func:`summary.hparams` gives.
+
+        Args:
+            summary: TensorBoard's ``Summary``.
+            global_step: where on the curve.
+            walltime: seconds since 1970; None: now.
+        """
         event = self._events.Event(
-            wall_time=time.time() if when is None else when,
-            step=0 if step is None else int(step),
-            summary=self._proto.Summary(value=[value]),
+            wall_time=time.time() if walltime is None else walltime,
+            step=0 if global_step is None else int(global_step),
+            summary=summary,
         )
         self._writer.add_event(event)
+
+    def _write(self, value: Any, step: int | None, when: float | None) -> None:
+        self.add_summary(self._proto.Summary(value=[value]), step, when)
 
     def add_scalar(
         self,
@@ -101,9 +123,16 @@ class SummaryWriter:
             walltime: seconds since 1970; None: now.
             new_style: taken.
             double_precision: taken.
+
+        Raises:
+            NotImplementedError: if it is no number, as PyTorch's: programs try what may be one.
         """
         value = scalar_value.item() if hasattr(scalar_value, "item") else scalar_value
-        number = self._proto.Summary.Value(tag=tag, simple_value=float(value))
+        try:
+            single = float(value)
+        except TypeError as error:
+            raise NotImplementedError(f"add_scalar: no number: {error}") from error
+        number = self._proto.Summary.Value(tag=tag, simple_value=single)
         self._write(number, global_step, walltime)
 
     def add_scalars(
@@ -345,15 +374,28 @@ class SummaryWriter:
         self,
         hparam_dict: Mapping[str, Any],
         metric_dict: Mapping[str, Any],
-        hparam_domain_discrete: Mapping[str, Any] | None = None,
+        hparam_domain_discrete: Mapping[str, Sequence[Any]] | None = None,
         run_name: str | None = None,
         global_step: int | None = None,
     ) -> None:
-        """The metrics as scalars, and the settings as a text; the third and fourth are taken."""
-        rows = "\n".join(f"    {k} = {v}" for k, v in hparam_dict.items())
-        self.add_text("hparams", rows, global_step)
-        for tag, value in metric_dict.items():
-            self.add_scalar(tag, value, global_step)
+        """A run in TensorBoard's table of settings, in a folder of its own below this one.
+
+        Args:
+            hparam_dict: settings by name, as :func:`summary.hparams` takes them.
+            metric_dict: figures by name, which are written as scalars, too.
+            hparam_domain_discrete: by a setting's name all values that it may have.
+            run_name: the folder; None: the time.
+            global_step: where on the curve.
+
+        Raises:
+            ArgumentError: as :func:`summary.hparams`.
+        """
+        found = summary.hparams(hparam_dict, metric_dict, hparam_domain_discrete)
+        with SummaryWriter(Path(self.log_dir) / (run_name or str(time.time()))) as run:
+            for one in found:
+                run.add_summary(one, global_step)
+            for tag, value in metric_dict.items():
+                run.add_scalar(tag, value, global_step)
 
     def flush(self) -> None:
         """Write what is waiting."""

@@ -280,8 +280,18 @@ def _the_default(default: Any) -> Convert:
 _MOST_PASSED = 64  # combinations of types that pass whatever the values are
 
 
-def checked(function: F, name: str | None = None, *, skip: int = 0, key: str | None = None) -> F:
+def checked(
+    function: F,
+    name: str | None = None,
+    *,
+    skip: int = 0,
+    key: str | None = None,
+    known_as: Callable[..., Any] | None = None,
+) -> F:
     """A function whose arguments, but for the first ``skip``, are checked before it runs.
+
+    Classes that take over are told ``known_as``, or the checked function itself: what programs find
+    under the function's name, and compare it with.
 
     Types that were found to fit are remembered: a call whose arguments have such types costs a look
     at each, no more; one whose arguments have the types of an earlier call's, one look at all.
@@ -293,7 +303,7 @@ def checked(function: F, name: str | None = None, *, skip: int = 0, key: str | N
     @functools.wraps(function)
     def at_the_door(*args: Any, **given: Any) -> Any:
         if ENTERED:
-            answer = asked_modes(at_the_door, args, given)
+            answer = asked_modes(known_as or at_the_door, args, given)
             if answer is not NotImplemented:
                 return answer
         if given:
@@ -319,7 +329,7 @@ def checked(function: F, name: str | None = None, *, skip: int = 0, key: str | N
                 except TypeError:
                     if not door.is_foreign(args, given):
                         raise
-        return _looked_at(door, at_the_door, known, args, given)
+        return _looked_at(door, at_the_door, known_as or at_the_door, known, args, given)
 
     at_the_door.__door__ = door  # pyrefly: ignore[missing-attribute] - for who looks at it
     return at_the_door  # pyrefly: ignore[bad-return] - it takes and gives the same
@@ -328,6 +338,7 @@ def checked(function: F, name: str | None = None, *, skip: int = 0, key: str | N
 def _looked_at(
     door: Door,
     at_the_door: Callable[..., Any],
+    known_as: Callable[..., Any],
     known: dict[str, set[type]],
     args: tuple[Any, ...],
     given: dict[str, Any],
@@ -337,6 +348,7 @@ def _looked_at(
     Args:
         door: the function's.
         at_the_door: the checked function.
+        known_as: what classes that take over are told was called.
         known: types that fit, by the parameters' names; filled at the first call.
         args: by position.
         given: by name.
@@ -346,10 +358,10 @@ def _looked_at(
     for value in (*args, *given.values()):
         called = getattr(type(value), "__clnet_called__", None)
         if called is not None:  # it knows what an op makes of it
-            return called(value, door.op, at_the_door, args, given)
+            return called(value, door.op, known_as, args, given)
     kinds = taking_over((*args, *given.values()))
     if kinds and mode.current().takes_over:
-        return call_over(kinds, at_the_door, args, given)
+        return call_over(kinds, known_as, args, given)
     if (answer := turned_round(door.op, args)) is not NotImplemented:
         return answer
     if door.is_foreign(args, given):

@@ -22,6 +22,8 @@ _MOST_DEVICES = 2**7  # that PyTorch numbers
 
 AS_TENSOR: list[Callable[[bytes], Any]] = []
 """What makes a tensor of bytes, given by who has tensors."""
+AS_DEVICE: list[Callable[[Any], Any]] = []
+"""What opens a device that is named, or gives the one in use, given by who has devices."""
 
 
 class _Own(local):
@@ -51,7 +53,6 @@ class Generator:
     Attributes:
         key: the seed; :meth:`seed` is PyTorch's, which begins anew.
         offset: as above.
-        device: as above.
 
     Raises:
         ArgumentError: if the device is none and names none, or the seed is none.
@@ -64,7 +65,12 @@ class Generator:
         if not (device is None or isinstance(device, str) or numbered or _is_device(device)):
             law = "device is a device, or names one"
             raise ArgumentError("Generator", law, device=shown(device))
-        self.key, self.offset, self.device = _key("Generator", seed), offset, device
+        self.key, self.offset, self._device = _key("Generator", seed), offset, device
+
+    @property
+    def device(self) -> Any:
+        """The device that was given; that of new tensors if none was, or none of that name is."""
+        return AS_DEVICE[0](self._device)
 
     def manual_seed(self, seed: int) -> Generator:
         """Start again from ``seed``; one below 0 counts from 2**64.

@@ -50,7 +50,10 @@ class MemoryFormat(_Word):
 WORDS: dict[str, _Word] = {
     **{
         name: Layout(name)
-        for name in ("strided", "jagged", "sparse_coo", "sparse_csr", "sparse_csc")
+        for name in (
+            *("strided", "jagged", "sparse_coo", "sparse_csr", "sparse_csc"),
+            *("sparse_bsr", "sparse_bsc"),  # of blocks: names alone, which programs compare
+        )
     },
     **{
         name: MemoryFormat(name)

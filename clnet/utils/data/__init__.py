@@ -25,6 +25,7 @@ from .dataset import (
     random_split,
 )
 from .loader import DataLoader
+from .pipes import IterDataPipe, MapDataPipe, datapipes, graph_settings  # noqa: F401
 from .sampler import (
     BatchSampler,
     DistributedSampler,
@@ -43,7 +44,9 @@ __all__ = [
     "DataLoader",
     "Dataset",
     "DistributedSampler",
+    "IterDataPipe",
     "IterableDataset",
+    "MapDataPipe",
     "RandomSampler",
     "Sampler",
     "SequentialSampler",
