@@ -146,7 +146,8 @@ def _sending(
     kind, size, nbytes = told
     number, streams = members.numbered(), members.streams
     stream = None
-    if isinstance(given, Elements) and streams.serves(nbytes):
+    # MPI's one copy between hosts is faster than two by Python (docs/notes/processes.md).
+    if isinstance(given, Elements) and given.by_device and streams.serves(nbytes):
         stream = streams.outgoing(place, given.array.device)
 
     def message() -> Message:
