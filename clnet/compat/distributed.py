@@ -20,11 +20,13 @@ from ..nn.parallel import (
     comm_hook,
     joining,
     pipeline,
+    power_sgd,
     sequence_parallel,
     tensor_parallel,
 )
+from ..nn.parallel.module_on_mesh import distribute_module
 from ..optim.zero import ZeroRedundancyOptimizer
-from ..ranks import differentiable, placement
+from ..ranks import differentiable, laid_out, placement
 from ..ranks.many import all_gather_coalesced, all_reduce_coalesced  # noqa: F401 - PyTorch's
 from ..ranks.membership import *
 from ..ranks.mesh import DeviceMesh, init_device_mesh
@@ -127,6 +129,8 @@ tensor = _submodule(
     "tensor",
     **{name: getattr(placement, name) for name in placement.__all__ if name[0].isupper()},
     distribute_tensor=placement.distribute_tensor,
+    distribute_module=distribute_module,
+    **{name: getattr(laid_out, name) for name in laid_out.__all__},
     DeviceMesh=DeviceMesh,
     init_device_mesh=init_device_mesh,
     experimental=_submodule("tensor.experimental", implicit_replication=nullcontext),
@@ -174,5 +178,6 @@ algorithms = _submodule(
             "algorithms.ddp_comm_hooks.default_hooks",
             **{name: getattr(comm_hook, name) for name in comm_hook.__all__ if "_" in name},
         ),
+        powerSGD_hook=power_sgd,
     ),
 )
