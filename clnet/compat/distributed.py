@@ -19,7 +19,6 @@ from ..nn.parallel import (
     checkpoint_wrapper,
     comm_hook,
     joining,
-    pipeline,
     power_sgd,
     sequence_parallel,
     tensor_parallel,
@@ -40,6 +39,7 @@ from ..ranks.world import Group as ProcessGroup  # noqa: F401 - PyTorch's name
 from ..values.settings import SETTINGS
 from . import distributed_checkpoint as checkpoint  # noqa: F401 - PyTorch's name
 from . import fsdp as fsdp
+from . import pipelining as pipelining
 from .distributed_store import *
 
 DistBackendError = DistNetworkError = DistStoreError = DistError
@@ -143,9 +143,6 @@ tensor = _submodule(
 tensor.__dict__["placement_types"] = placement
 _tensor = tensor
 distributed_c10d = sys.modules[__name__]
-pipelining = _submodule(
-    "pipelining", **{name: getattr(pipeline, name) for name in pipeline.__all__}
-)
 elastic = _submodule(
     "elastic",
     multiprocessing=_submodule(
