@@ -19,12 +19,13 @@ from ..nn.parallel import (
     checkpoint_wrapper,
     comm_hook,
     joining,
-    pipeline,
+    power_sgd,
     sequence_parallel,
     tensor_parallel,
 )
+from ..nn.parallel.module_on_mesh import distribute_module
 from ..optim.zero import ZeroRedundancyOptimizer
-from ..ranks import differentiable, placement
+from ..ranks import differentiable, laid_out, placement
 from ..ranks.many import all_gather_coalesced, all_reduce_coalesced  # noqa: F401 - PyTorch's
 from ..ranks.membership import *
 from ..ranks.mesh import DeviceMesh, init_device_mesh
@@ -38,6 +39,7 @@ from ..ranks.world import Group as ProcessGroup  # noqa: F401 - PyTorch's name
 from ..values.settings import SETTINGS
 from . import distributed_checkpoint as checkpoint  # noqa: F401 - PyTorch's name
 from . import fsdp as fsdp
+from . import pipelining as pipelining
 from .distributed_store import *
 
 DistBackendError = DistNetworkError = DistStoreError = DistError
@@ -129,6 +131,8 @@ tensor = _submodule(
     "tensor",
     **{name: getattr(placement, name) for name in placement.__all__ if name[0].isupper()},
     distribute_tensor=placement.distribute_tensor,
+    distribute_module=distribute_module,
+    **{name: getattr(laid_out, name) for name in laid_out.__all__},
     DeviceMesh=DeviceMesh,
     init_device_mesh=init_device_mesh,
     experimental=_submodule("tensor.experimental", implicit_replication=nullcontext),
@@ -141,9 +145,6 @@ tensor = _submodule(
 tensor.__dict__["placement_types"] = placement
 _tensor = tensor
 distributed_c10d = sys.modules[__name__]
-pipelining = _submodule(
-    "pipelining", **{name: getattr(pipeline, name) for name in pipeline.__all__}
-)
 elastic = _submodule(
     "elastic",
     multiprocessing=_submodule(
@@ -176,5 +177,6 @@ algorithms = _submodule(
             "algorithms.ddp_comm_hooks.default_hooks",
             **{name: getattr(comm_hook, name) for name in comm_hook.__all__ if "_" in name},
         ),
+        powerSGD_hook=power_sgd,
     ),
 )

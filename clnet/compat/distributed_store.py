@@ -8,15 +8,18 @@ Programs count and wait by them beside exchanges; tensors go by MPI.
 from __future__ import annotations
 
 import json
+import os
 import re
 import socket
+import struct
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 from ..errors import DistributedError
 
@@ -178,32 +181,91 @@ def _locks() -> Any:
 class FileStore(Store):
     """In a file, which is taken away by nobody.
 
+    What changes is put behind what is there, with its length and a checksum. What a process that
+    was killed has left unfinished is no record, and the next one that changes something writes over
+    it.
+
     Args:
         file_name: where; others find it there.
         world_size: taken.
 
     Raises:
-        DistributedError: where the system has no locks of files (Windows).
+        DistributedError: where the system has no locks of files (Windows), or the file is another.
     """
 
     def __init__(self, file_name: str, world_size: int = -1) -> None:
         del world_size
         _locks()
         self.path = file_name
+        self._lock = threading.Lock()
+        self._forget((0, 0))
+
+    def _forget(self, identity: tuple[int, int]) -> None:
+        self._identity, self._read = identity, 0
+        self._table: dict[str, str] = {}
 
     def ask(self, op: str, *args: Any) -> Any:
+        changes = op not in ("get", "check", "count")
         path, locks = Path(self.path), _locks()
-        path.touch()
-        with path.open("r+") as file:
-            locks.flock(file, locks.LOCK_EX)
-            text = file.read()
-            table = json.loads(text) if text else {}
-            found = _done(table, op, args)
-            if op not in ("get", "check", "count"):
-                file.seek(0)
-                file.truncate()
-                file.write(json.dumps(table))
-        return found
+        with self._lock, _opened(path) as file:
+            locks.flock(file, locks.LOCK_EX if changes else locks.LOCK_SH)
+            self._catch_up(file)
+            if changes:
+                found = _done(dict(self._table), op, args)  # nothing is written of what is refused
+                file.seek(self._read)
+                file.truncate()  # what somebody has not finished
+                file.write(_record([op, *args]))
+                file.flush()
+                self._catch_up(file)
+                return found
+            return _done(self._table, op, args)
+
+    def _catch_up(self, file: Any) -> None:
+        """Do what records say that this process has not read.
+
+        Raises:
+            DistributedError: if the file does not begin as a store's.
+        """
+        found = os.fstat(file.fileno())
+        identity = found.st_dev, found.st_ino
+        if identity != self._identity or found.st_size < self._read:  # it is another
+            self._forget(identity)
+        file.seek(self._read)
+        rest = file.read()
+        if not self._read and rest and not _START.startswith(rest[: len(_START)]):
+            law, remedy = "the file is empty, absent, or a store's", "Take another name"
+            raise DistributedError("FileStore", law, path=self.path, remedy=remedy)
+        for text, length in _records(rest):
+            op, *args = json.loads(text)
+            _done(self._table, op, args)
+            self._read += length
+
+
+# The first four bytes of each record; then come its length and its checksum.
+_START = b"cln1"
+_HEAD = struct.Struct("<4sII")
+
+
+def _opened(path: Path) -> Any:
+    """A file to be read and written, which is made if there is none."""
+    return os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o666), "r+b")
+
+
+def _record(what: Any) -> bytes:
+    text = json.dumps(what).encode()
+    return _HEAD.pack(_START, len(text), crc32(text)) + text
+
+
+def _records(raw: bytes) -> Iterator[tuple[bytes, int]]:
+    """The texts of records, each with how many bytes it takes, up to one that is not finished."""
+    begin = 0
+    while begin + _HEAD.size <= len(raw):
+        start, length, check = _HEAD.unpack_from(raw, begin)
+        text = raw[begin + _HEAD.size : begin + _HEAD.size + length]
+        if start != _START or len(text) < length or crc32(text) != check:
+            return
+        yield text, _HEAD.size + length
+        begin += _HEAD.size + length
 
 
 class PrefixStore(Store):

@@ -22,7 +22,8 @@ def wait_late(trace: Trace) -> Trace:
     wait for: exchanges begin in one order on all ranks, and devices meet in one. A step follows the
     last wait that it depends on, at once or by others: an optimiser changes the parameters whose
     gradients are there while others are on their way. Actions on the host stay between the same
-    steps, but for waits.
+    steps, but for waits; so do exchanges for which ranks have other tensors, since they need other
+    steps on each rank.
     """
     if not any(step.function.waits for _, step in trace.ops):
         return trace
@@ -39,7 +40,7 @@ def _early(trace: Trace) -> set[int]:
     found = set[int]()
     written, touched = set(trace.given), set(trace.given)  # by what may come behind a wait
     for i, step in enumerate(trace.steps):
-        if isinstance(step, Action):
+        if isinstance(step, Action) or step.function.keeps_place:
             break
         late = not (written.isdisjoint(step.storages) and touched.isdisjoint(step.writes))
         if step.function.begins and not late:
@@ -152,6 +153,8 @@ class _Order:
             if step.function.reports:
                 self._reported = found = max(found, self._reported)
             self._most = max(self._most, found)
+            if step.function.keeps_place:
+                self._host = found = self._most
         for storage in step.writes:
             self._written[storage] = found
         for storage in step.storages:

@@ -146,6 +146,28 @@ class Beside:
         )
 
     @told
+    def copy(
+        self, storage: Storage, offset_bytes: int, source: Storage, begin: int, nbytes: int
+    ) -> Any:
+        """Copy bytes of a storage into another, or another place of it; gives the event.
+
+        Args:
+            storage: to which.
+            offset_bytes: to where in it.
+            source: from which.
+            begin: from where in it.
+            nbytes: how many.
+        """
+        return cl.enqueue_copy(
+            self._queue,
+            storage.buffer,
+            source.buffer,
+            byte_count=nbytes,
+            src_offset=source.begin + begin,
+            dst_offset=storage.begin + offset_bytes,
+        )
+
+    @told
     def run(self, launches: Sequence[Launch]) -> None:
         """Enqueue kernels without scratch memory, which check no data.
 

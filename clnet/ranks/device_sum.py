@@ -25,43 +25,28 @@ moving  parts of piece ``k + 1`` go down       others' sums of piece ``k - 1``
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import IntEnum
 from itertools import pairwise
-from math import inf, sqrt
+from math import inf
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 
 from ..array import Array
-from ..device import Beside, Device, Pin, Storage
+from ..device import Beside, Device, Storage
 from ..errors import DeviceError, OutOfDeviceMemory
 from ..expr import Expr, Input
 from ..kernels.pointwise import pointwise
 from ..values.dtypes import bool_, float32, from_name
-from ..values.polling import polled
 from ..values.settings import SETTINGS
 from ..values.shapes import round_up
-from .meetings import Meetings
-from .nearby import NEAR_BYTES, Nearby, shared_memory
+from .device_room import LINE_BYTES, SOON_BYTES, Mover, Rooms, Route, pieces_of, span_of
+from .nearby import NEAR_BYTES, Nearby
 
 __all__ = ["DeviceSums", "Marked", "Wish", "may_add"]
 
-# The most of a piece; all ranks' devices pin the rooms of each.
-_PIECE_BYTES = 16 * 2**20
-# What a bus would carry while ranks meet. The last piece's way comes behind the others, so that a
-# tensor of n pieces takes n + 1 times a piece and a meeting: least where n is the root of that.
-_MEETING_BYTES = 4 * 2**20
-_LINE_BYTES = 64
-# A piece is left when the parts of the one before are read, and its sum when the one before's may
-# still be: what a rank has met for tells of no more (:meth:`_Slices.sum`, :meth:`_Both.sum`).
-_GIVEN_ROOMS, _SUM_ROOMS = 2, 3
-_ROOMS_OF_TWO = 4
-# Who asks on and on for what takes longer keeps Python from the thread that launches.
-_SOON_BYTES = 2 * 2**20
-_PAUSE_SECONDS = 20e-6
 _TRIED_BYTES = (NEAR_BYTES, 2**20, 4 * 2**20, 16 * 2**20)
 _TRIES = 3
 
@@ -79,14 +64,15 @@ def may_add(device: Device) -> bool:
 
 
 class Marked:
-    """A dense array as it is at this place of its device's queue; its elements stay there.
+    """Dense arrays as they are at this place of a device's queue; their elements stay there.
 
     Args:
         array: the device's second queue reads and writes it until the exchange is done.
+        *more: others of the device.
     """
 
-    def __init__(self, array: Array) -> None:
-        self.array = array
+    def __init__(self, array: Array, *more: Array) -> None:
+        self.array, self.arrays = array, (array, *more)
         self._event = array.device.queue.mark()
         array.device.beside.keep_near(self._event)
 
@@ -97,6 +83,44 @@ class Marked:
 
     def end(self) -> None:
         """Nothing is left to be done."""
+
+
+def by_hosts(
+    sources: Sequence[Array],
+    targets: Sequence[Array],
+    job: Callable[[list[np.ndarray], list[np.ndarray]], None],
+) -> None:
+    """Have arrays overwritten on the host with what it makes of others.
+
+    Args:
+        sources: dense, of one device and dtype.
+        targets: as well.
+        job: gets the elements of both, in a row each.
+    """
+    arrays = [x for x in (*sources, *targets) if x.size]
+    if not arrays:
+        job(*([np.empty(0, x.dtype.numpy) for x in some] for some in (sources, targets)))
+        return
+    device, beside = arrays[0].device, arrays[0].device.beside
+    with device.queue.pinned.lend(sum(round_up(x.nbytes, LINE_BYTES) for x in arrays)) as raw:
+        begin, hosts = 0, list[np.ndarray]()
+        for x in (*sources, *targets):
+            hosts.append(raw[begin : begin + x.nbytes].view(x.dtype.numpy))
+            begin += round_up(x.nbytes, LINE_BYTES)
+        given, into = hosts[: len(sources)], hosts[len(sources) :]
+        come = [
+            beside.read(host.view(np.uint8), x.storage, x.offset * x.dtype.itemsize)
+            for host, x in zip(given, sources, strict=True)
+            if x.size
+        ]
+        beside.wait(come)
+        job(given, into)
+        gone = [
+            beside.write(x.storage, host.view(np.uint8), x.offset * x.dtype.itemsize)
+            for host, x in zip(into, targets, strict=True)
+            if x.size
+        ]
+        beside.wait(gone)
 
 
 def by_host(x: Array, job: Callable[[np.ndarray], None], *, adds: bool) -> None:
@@ -124,19 +148,28 @@ class DeviceSums:
     """What the devices of a group's ranks add up."""
 
     def __init__(self) -> None:
-        self._rooms: _Rooms | None = None
+        self._rooms: Rooms | None = None
+        self._place = 0, range(1)
         self._adders: dict[Device, _Adder | None] = {}  # None: it adds nothing
 
     def wish(self, x: Array, op: str) -> Wish:
         """Who shall overwrite a dense array with what ranks have together, by MPI's ``op``."""
-        if not may_add(x.device) or op not in ("SUM", "AVG") or x.dtype is bool_:
+        adds = op in ("SUM", "AVG") and x.dtype is not bool_
+        return self.wish_to_move(x.device, x.nbytes) if adds else Wish.HOST
+
+    def wish_to_move(self, device: Device, nbytes: float) -> Wish:
+        """Who shall bring parts of so many bytes to other ranks."""
+        if not may_add(device) or nbytes < NEAR_BYTES:
             return Wish.HOST
-        if x.nbytes < NEAR_BYTES:
-            return Wish.HOST
-        if x.device not in self._adders:
+        if device not in self._adders:
             return Wish.UNKNOWN
-        adder = self._adders[x.device]
-        return Wish.DEVICE if adder and adder.least_bytes <= x.nbytes else Wish.HOST
+        adder = self._adders[device]
+        return Wish.DEVICE if adder and adder.least_bytes <= nbytes else Wish.HOST
+
+    def least_bytes(self, device: Device) -> float:
+        """Of a tensor that a device exchanges by itself."""
+        adder = self._adders.get(device)
+        return inf if adder is None else max(adder.least_bytes, NEAR_BYTES)
 
     def try_out(self, near: Nearby | None, device: Device) -> None:
         """Look from how many bytes on devices are faster than the host; all ranks do.
@@ -152,7 +185,8 @@ class DeviceSums:
         if near is None or near.spans_machines:
             return None
         if self._rooms is None:
-            self._rooms = _Rooms(near.here)
+            self._rooms = Rooms(near.here)
+            self._place = near.here.rank, range(near.here.size)
         adder = self._adders.get(device)
         if adder is None and self._rooms.memory:
             kind = _Both if near.here.size == 2 else _Slices
@@ -184,9 +218,22 @@ class DeviceSums:
         Args:
             x: a part for each rank, of as many elements; of one dtype on all.
         """
-        adder = self._adders[x.device]
+        rank, ranks = self._place
+        size = x.size // len(ranks)
+        parts = [span_of(x.view((size,), (1,), x.offset + i * size)) for i in ranks]
+        takes = [(i, 0, part) for i, part in enumerate(parts) if i != rank]
+        self.move(x.device, Route([parts[rank]], takes, largest=parts[0].nbytes))
+
+    def move(self, device: Device, route: Route) -> None:
+        """Have parts of all ranks come where they go, once they may be read.
+
+        Args:
+            device: this rank's.
+            route: of as many shares and as large a part on all ranks.
+        """
+        adder = self._adders[device]
         if adder is not None:
-            adder.gather(x)
+            adder.move(route)
 
     def sum_own(self, x: Array, *, average: bool) -> None:
         """Overwrite this rank's part of a dense array with the sum of that part over all ranks.
@@ -204,44 +251,7 @@ class DeviceSums:
         self._adders, self._rooms = {}, None
 
 
-class _Rooms:
-    """The memory that ranks of a machine share for it; all of them make it together.
-
-    Args:
-        here: their communicator.
-
-    Attributes:
-        memory: of each rank: what it gives, the sums of its slices where it adds up such, a line
-            for meetings; or nothing.
-        number: of the next piece, but for slices', whatever device takes it: all count alike.
-    """
-
-    def __init__(self, here: Any) -> None:
-        self.here, self.number = here, 0
-        self._given = _ROOMS_OF_TWO if here.size == 2 else _GIVEN_ROOMS
-        self._sums = 0 if here.size == 2 else _SUM_ROOMS
-        self._sum_bytes = round_up(_PIECE_BYTES // here.size, _LINE_BYTES) + _LINE_BYTES
-        line = self._given * _PIECE_BYTES + self._sums * self._sum_bytes
-        found = shared_memory(here, line + 2 * _LINE_BYTES)
-        self.memory = [memoryview(m) for m in found or ()]
-        self.meetings = Meetings(here, [m[line : line + _LINE_BYTES] for m in self.memory])
-
-    def given(self, rank: int, piece: int, dtype: np.dtype) -> np.ndarray:
-        """What a rank gives to others of a piece."""
-        begin = piece % self._given * _PIECE_BYTES
-        return np.frombuffer(self.memory[rank][begin : begin + _PIECE_BYTES], dtype)
-
-    def sum(self, rank: int, piece: int, dtype: np.dtype) -> np.ndarray:
-        """The sum of a rank's slice of a piece."""
-        begin = self._given * _PIECE_BYTES + piece % self._sums * self._sum_bytes
-        return np.frombuffer(self.memory[rank][begin : begin + self._sum_bytes], dtype)
-
-    def told(self, rank: int) -> np.ndarray:
-        """A few bytes that say nothing, for a copy whose end is what is asked for."""
-        return np.frombuffer(self.memory[rank][-_LINE_BYTES:], np.uint8)
-
-
-class _Adder:
+class _Adder(Mover):
     """A device that adds what all ranks have.
 
     Args:
@@ -258,13 +268,8 @@ class _Adder:
 
     least_bytes: float = inf
 
-    def __init__(self, rooms: _Rooms, device: Device) -> None:
-        self._rooms, self._device = rooms, device
-        self._ranks, self._mine = range(rooms.here.size), rooms.here.rank
-        self._others = [i for i in self._ranks if i != self._mine]
-        # Not read: what they pin is the device's to read as long as they are here.
-        self._pins: list[Pin] = [device.beside.pin(m) for m in rooms.memory]
-        self._down, self._taking = device.beside, device.beside.another()
+    def __init__(self, rooms: Rooms, device: Device) -> None:
+        super().__init__(rooms, device)
         # Queues that bring others' elements, by turns, and where: one may still add those it has.
         self._up = list[tuple[Beside, Storage]]()
 
@@ -297,39 +302,13 @@ class _Adder:
         """As :meth:`DeviceSums.sum`."""
         raise NotImplementedError
 
-    def gather(self, x: Array) -> None:
-        """As :meth:`DeviceSums.gather`.
-
-        While others' pieces come up the next one of this rank goes down. Who comes to a meeting has
-        taken the piece before, so that its room may be written again; to the last, all.
-        """
-        soon, size, rooms = x.nbytes <= _SOON_BYTES, x.size // len(self._ranks), self._rooms
-        parts = [self._pieces(x.view((size,), (1,), x.offset + i * size)) for i in self._ranks]
-        own, taken = parts[self._mine], list[Any]()
-        left = [self._leave(own[0], rooms.number)]
-        for k in range(len(own)):
-            self._down.wait(left, soon=soon)
-            self._taking.wait(taken, soon=soon)
-            self._meet(soon=soon)
-            if k + 1 < len(own):
-                left.append(self._leave(own[k + 1], rooms.number + 1))
-            for i in self._others:
-                piece = parts[i][k]
-                given = rooms.given(i, rooms.number, piece.dtype.numpy)[: piece.size]
-                begin = piece.offset * piece.dtype.itemsize
-                taken.append(self._taking.write(piece.storage, given, begin))
-            self._taking.flush()
-            rooms.number += 1
-        self._taking.wait(taken, soon=soon)
-        self._meet(soon=soon)
-
     def sum_own(self, x: Array, *, average: bool) -> None:
         """As :meth:`DeviceSums.sum_own`.
 
         A piece is one of each part, side by side in a rank's room but for its own. Rooms are as for
         :meth:`gather`; what is brought is added before its queue brings more.
         """
-        soon, size, rooms = x.nbytes <= _SOON_BYTES, x.size // len(self._ranks), self._rooms
+        soon, size, rooms = x.nbytes <= SOON_BYTES, x.size // len(self._ranks), self._rooms
         views = [x.view((size,), (1,), x.offset + i * size) for i in self._ranks]
         parts = [self._pieces(view, len(self._others)) for view in views]
         width, taken = parts[0][0].size, list[Any]()
@@ -380,9 +359,8 @@ class _Adder:
         dtype = x.dtype.real
         parts = x.dtype.itemsize // dtype.itemsize
         row = Array(x.storage, (parts * x.size,), (1,), parts * x.offset, dtype)
-        most = _PIECE_BYTES // shares // _LINE_BYTES * _LINE_BYTES
-        count = max(-(-x.nbytes // most), round(sqrt(x.nbytes * shares / _MEETING_BYTES)), 1)
-        step = round_up(-(-row.size // count), _LINE_BYTES // dtype.itemsize)
+        count = pieces_of(x.nbytes, shares, self._rooms.piece_bytes)
+        step = round_up(-(-row.size // count), LINE_BYTES // dtype.itemsize)
         return [
             row.view((min(step, row.size - begin),), (1,), row.offset + begin)
             for begin in range(0, row.size, step)
@@ -398,18 +376,6 @@ class _Adder:
         compute = from_name(own.dtype.compute)
         queue.run(pointwise(self._device.target, [own], terms, (total,), compute=compute))
 
-    def _meet(self, *, soon: bool) -> None:
-        """All ranks have come to this point."""
-        here = self._rooms.here
-
-        def until(met: Callable[[], bool]) -> None:
-            if not (soon and polled(met, stay=True)):
-                while not met():
-                    here.Iprobe()  # so that MPI goes on with what others still wait for
-                    time.sleep(_PAUSE_SECONDS)
-
-        self._rooms.meetings.meet(until)
-
 
 class _Both(_Adder):
     """One of two devices, which both add up all.
@@ -422,10 +388,10 @@ class _Both(_Adder):
         as for :class:`_Adder`.
     """
 
-    def __init__(self, rooms: _Rooms, device: Device) -> None:
+    def __init__(self, rooms: Rooms, device: Device) -> None:
         super().__init__(rooms, device)
         queues = self._taking, device.beside.another()
-        self._up = [(queue, self._room(_PIECE_BYTES)) for queue in queues]
+        self._up = [(queue, self._room(rooms.piece_bytes)) for queue in queues]
 
     def sum(self, x: Array, *, average: bool) -> None:
         """As :meth:`DeviceSums.sum`.
@@ -434,7 +400,7 @@ class _Both(_Adder):
         idle. Who comes to meeting ``k`` has taken piece ``k - 2``: so who has met for ``k - 1``
         may leave piece ``k + 1`` where ``k - 3`` was.
         """
-        soon = x.nbytes <= _SOON_BYTES
+        soon = x.nbytes <= SOON_BYTES
         pieces, rooms = self._pieces(x), self._rooms
         left, taken = [self._leave(pieces[0], rooms.number)], []
         for k, piece in enumerate(pieces):
@@ -472,9 +438,9 @@ class _Piece:
         width: elements of a slice.
     """
 
-    def __init__(self, rooms: _Rooms, number: int, x: Array) -> None:
+    def __init__(self, rooms: Rooms, number: int, x: Array) -> None:
         ranks, kind = range(rooms.here.size), x.dtype.numpy
-        self.width = round_up(-(-x.size // len(ranks)), _LINE_BYTES // x.dtype.itemsize)
+        self.width = round_up(-(-x.size // len(ranks)), LINE_BYTES // x.dtype.itemsize)
         bounds = [min(i * self.width, x.size) for i in range(len(ranks) + 1)]
         spans = list(pairwise(bounds))
         self.slices = [x.view((end - begin,), (1,), x.offset + begin) for begin, end in spans]
@@ -535,10 +501,10 @@ class _Slices(_Adder):
         as for :class:`_Adder`.
     """
 
-    def __init__(self, rooms: _Rooms, device: Device) -> None:
+    def __init__(self, rooms: Rooms, device: Device) -> None:
         super().__init__(rooms, device)
         self._moving, self._adding = _Way(self._down), _Way(self._taking)
-        self._parts = self._room(_PIECE_BYTES + _LINE_BYTES * rooms.here.size)
+        self._parts = self._room(rooms.piece_bytes + LINE_BYTES * rooms.here.size)
         self._up = [(self._taking, self._parts)]
 
     def sum(self, x: Array, *, average: bool) -> None:
@@ -548,7 +514,7 @@ class _Slices(_Adder):
         to meeting ``k`` has left the sum of piece ``k - 1``, so it has taken its parts, and it has
         left the parts of piece ``k``, so it has taken the others' sums of piece ``k - 3``.
         """
-        soon = x.nbytes <= _SOON_BYTES
+        soon = x.nbytes <= SOON_BYTES
         pieces = [_Piece(self._rooms, i, part) for i, part in enumerate(self._pieces(x))]
         self._leave_parts(pieces[0])
         for k in range(len(pieces) + 1):

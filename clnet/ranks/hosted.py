@@ -52,8 +52,8 @@ def checked_tensor(
     if mode.current().tracer is not None and not traced:
         raise TraceError(
             op_name,
-            "a function that clnet.compile traces exchanges by all_reduce, broadcast and "
-            "all_gather_into_tensor",
+            "a function that clnet.compile traces exchanges tensors, but by reduce and lists of "
+            "all_gather and reduce_scatter",
             line=users_line(),
             remedy="Compile what lies before and behind it",
         )
@@ -85,7 +85,14 @@ def apart(x: Tensor, *others: Tensor) -> Tensor:
 
 
 def checked_tensors(
-    op_name: str, given: object, name: str, *, count: int, like: Tensor, sizes: bool = True
+    op_name: str,
+    given: object,
+    name: str,
+    *,
+    count: int,
+    like: Tensor,
+    sizes: bool = True,
+    traced: bool = False,
 ) -> list[Tensor]:
     """One tensor for each rank, each of as many elements as another, and of its dtype.
 
@@ -96,6 +103,7 @@ def checked_tensors(
         count: how many ranks there are.
         like: the other.
         sizes: False: of any number of elements.
+        traced: whether they may be of a function that is compiled.
 
     Raises:
         DistributedError: if they are not so many, or do not fit.
@@ -107,7 +115,7 @@ def checked_tensors(
             ranks=count,
             given=len(given) if isinstance(given, list | tuple) else shown(given),
         )
-    found = [checked_tensor(op_name, x, name) for x in given]
+    found = [checked_tensor(op_name, x, name, traced=traced) for x in given]
     for i, x in enumerate(found):
         if (sizes and x.numel() != like.numel()) or x.dtype is not like.dtype:
             raise DistributedError(

@@ -5,19 +5,22 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..array import Visit
+from ..array import Array
 from ..errors import ArgumentError, DistributedError
 from ..tensor import Tensor
+from .elements import Elements, elements_of, until
 from .hosted import checked_tensor
 from .membership import group_of, mpi_name, root_of
 from .post import Asked, Message
+from .stream import PLACE, Stream, Transfer
+from .traced import Exchange, is_traced, record_steps
 from .work import Work
-from .world import NUMBERS, Group
+from .world import ANSWER_TAG, NUMBERS, Group
 
 __all__ = [
     "P2POp",
@@ -35,28 +38,20 @@ __all__ = [
 ]
 
 # What comes has a number, by which the receiver asks for it: so it needs to know no order.
-_LABEL = np.dtype([("dtype", "S12"), ("size", "i8"), ("nbytes", "i8"), ("number", "i8")])
+# Memory that both share is told of until the receiver has answered whether it sees it.
+_LABEL = np.dtype(
+    [
+        ("dtype", "S12"),
+        ("size", "i8"),
+        ("nbytes", "i8"),
+        ("number", "i8"),
+        ("way", "i1"),
+        ("memory", PLACE),
+    ]
+)
+_BY_MPI, _BY_MEMORY, _ASKS = 0, 1, 2
 
 _OBJECTS = "objects"
-
-
-class _Looked(NamedTuple):
-    """As a request of MPI's: whether the elements of a tensor are there."""
-
-    visit: Visit
-
-    def Test(self, status: Any = None) -> bool:  # noqa: N802 - MPI's
-        """Whether they are."""
-        del status
-        return self.visit.there()
-
-
-def _raw(elements: Visit | np.ndarray) -> Message:
-    """The bytes of elements on the host, once no command needs them."""
-    if isinstance(elements, Visit):
-        yield Asked(_Looked(elements), received=False)
-        return elements.wait().view(np.uint8)
-    return elements
 
 
 def isend(
@@ -81,36 +76,135 @@ def isend(
         ArgumentError: if the tag is another.
     """
     members = group_of("send", group)
-    x = checked_tensor("send", tensor)
+    x = checked_tensor("send", tensor, traced=True)
     _check_tag("send", tag)
     if members is None:
         return None
     place = _other("send", members, dst, group_dst)
-    told = x.dtype.name, x.numel(), x.array.nbytes
+    if is_traced():
+        return _recorded(
+            "send",
+            members,
+            x,
+            lambda y: _sending(members, place, tag, _told(x), y),
+            receives=False,
+        )
     # The way to the host begins here: what is enqueued from now on comes behind it.
-    elements = x.array.visit(read=True, write=False)
-    return members.post.begin("send", _sending(members, place, tag, told, elements))
+    elements = elements_of(x.array, members.streams, members.queues, sends=True)
+    message = _ended(_sending(members, place, tag, _told(x), elements), elements, written=False)
+    return members.post.begin("send", message)
+
+
+def _told(x: Tensor) -> tuple[str, int, int]:
+    """What a receiver is told of a tensor: its kind, elements, bytes."""
+    return x.dtype.name, x.numel(), x.array.nbytes
+
+
+def _ended(message: Message, elements: Elements, *, written: bool) -> Message:
+    """A message that gives its elements back, as soon as nobody who waits for it has their lock."""
+    found, wrong, lock = None, None, elements.array.device.lock
+    try:
+        found = yield from message
+    except Exception as error:  # raised when they are given back
+        wrong = error
+    yield until(lambda: lock.acquire(blocking=False))  # a replay may hold it, and wait for another
+    try:
+        elements.end(written=written and wrong is None)
+    finally:
+        lock.release()
+    if wrong is not None:
+        raise wrong
+    return found
+
+
+def _recorded(
+    name: str, members: Group, x: Tensor, message: Callable[[Elements], Message], *, receives: bool
+) -> Work:
+    """The handle of a message that a plan sends or receives at every replay."""
+
+    def start(arrays: Sequence[Array]) -> tuple[Sequence[Any], Work]:
+        given = elements_of(arrays[0], members.streams, members.queues, sends=not receives)
+        return [_Ends(given, receives)], members.post.begin(name, message(given))
+
+    return record_steps(name, Exchange(start, None), [x], [receives], alike=False)
+
+
+class _Ends(NamedTuple):
+    """Elements as an exchange of a plan ends them: its replay has the device's lock."""
+
+    elements: Elements
+    written: bool
+
+    def end(self) -> None:
+        self.elements.end(written=self.written)
 
 
 def _sending(
-    members: Group, place: int, tag: int, told: tuple[str, int, int], elements: Visit | np.ndarray
+    members: Group, place: int, tag: int, told: tuple[str, int, int], given: Elements | np.ndarray
 ) -> Message:
-    """Send what lies in memory, and before what it is: a kind, elements, bytes."""
+    """Send elements, or bytes of the host, and before what they are: a kind, elements, bytes."""
     kind, size, nbytes = told
-    number = members.numbered()
+    number, streams = members.numbered(), members.streams
+    stream = None
+    # MPI's one copy between hosts is faster than two by Python (docs/notes/processes.md).
+    if isinstance(given, Elements) and given.by_device and streams.serves(nbytes):
+        stream = streams.outgoing(place, given.array.device)
 
     def message() -> Message:
-        label = np.array([(kind.encode(), size, nbytes, number)], _LABEL).view(np.uint8)
-        announced = members.direct.Isend(label, place, 2 * tag)
-        if nbytes:
-            raw = yield from _raw(elements)
+        way = _BY_MPI if stream is None else _BY_MEMORY if place in streams.seen else _ASKS
+        memory = streams.told(place)
+        label = np.array([(kind.encode(), size, nbytes, number, way, memory)], _LABEL)
+        announced = members.direct.Isend(label.view(np.uint8), place, 2 * tag)
+        seen = way == _BY_MEMORY
+        if way == _ASKS:
+            answer = np.zeros(1, np.uint8)
+            coming = members.comm.Irecv(answer, place, ANSWER_TAG + number)
+            yield Asked(coming, received=True, peers=(place,))
+            seen = bool(answer[0])
+            streams.answered(place, seen=seen)
+        if seen and isinstance(given, Elements) and stream is not None:
+            yield from _through(stream, given, number, place, sends=True)
+        elif nbytes:
+            if isinstance(given, Elements):
+                yield from given.ready()
+            raw = given.raw() if isinstance(given, Elements) else given
             sent = members.direct.Isend(raw, place, 2 * number + 1)
             yield Asked(sent, received=False, peers=(place,))
-        if isinstance(elements, Visit):
-            elements.end()
         yield Asked(announced, received=False, peers=(place,))
 
     return message()
+
+
+def _through(
+    stream: Stream, elements: Elements | None, number: int, place: int, *, sends: bool
+) -> Message:
+    """Send or receive elements through memory, one message after another.
+
+    Args:
+        stream: the memory.
+        elements: None: what is sent is not wanted.
+        number: the sender's, of the message.
+        place: of the other rank.
+        sends: whether they are sent.
+    """
+    if sends:
+        yield until(lambda: stream.wants(number) is not None, (place,))
+    else:
+        stream.waiting.append(number)
+        yield until(lambda: stream.waiting[0] == number)
+        stream.tell(number, wanted=elements is not None)
+    if elements is not None and (not sends or stream.wants(number)):
+        yield from elements.ready()
+        if elements.by_device:
+            stream.pin(elements.array.device)
+        transfer = Transfer(stream, elements, sends=sends)
+        while not transfer.done:
+            yield Asked(transfer, received=False, peers=(place,))
+    if sends:
+        stream.end()
+    else:
+        yield until(stream.ended, (place,))
+        stream.waiting.popleft()
 
 
 def irecv(
@@ -131,24 +225,23 @@ def irecv(
         A handle, whose ``result()`` is the sender's rank; None outside the group.
     """
     members = group_of("recv", group)
-    x = checked_tensor("recv", tensor)
+    x = checked_tensor("recv", tensor, traced=True)
     _check_tag("recv", tag)
     if members is None:
         return None
     place = _sender("recv", members, src, group_src)
     told = x.dtype.name, x.numel()
-    visit = x.array.visit(read=False, write=True)
-
-    def message() -> Message:
-        came = False
-        try:
-            sender = yield from _receiving("recv", members, place, tag, told, lambda _: visit)
-            came = True
-        finally:
-            visit.end(written=came)
-        return sender
-
-    return members.post.begin("recv", message())
+    if is_traced():
+        return _recorded(
+            "recv",
+            members,
+            x,
+            lambda y: _receiving("recv", members, place, tag, told, y),
+            receives=True,
+        )
+    elements = elements_of(x.array, members.streams, members.queues, sends=False)
+    coming = _receiving("recv", members, place, tag, told, elements)
+    return members.post.begin("recv", _ended(coming, elements, written=True))
 
 
 def _sender(name: str, members: Group, rank: int | None, place: int | None) -> int | None:
@@ -163,9 +256,9 @@ def _receiving(
     place: int | None,
     tag: int,
     expected: tuple[str, int],
-    memory: Callable[[int], Visit | np.ndarray],
+    into: Elements | Callable[[int], np.ndarray],
 ) -> Message:
-    """Receive so many elements of a kind into memory of so many bytes; gives the sender's rank."""
+    """Receive so many elements of a kind, or so many bytes; gives the sender's rank."""
     others = tuple(i for i in range(members.size()) if i != members.rank())
     peers = others if place is None else (place,)
     label, status = np.empty(1, _LABEL), mpi_name("Status")()
@@ -177,10 +270,26 @@ def _receiving(
     nbytes = int(label["nbytes"][0])
     fits = sent == expected
     # What does not fit is taken all the same: the sender waits, and its number comes again one day.
-    if nbytes:
-        raw = yield from _raw(memory(nbytes) if fits else np.empty(nbytes, np.uint8))
+    stream, way = None, int(label["way"][0])
+    if way != _BY_MPI:
+        stream = members.streams.incoming(sender, label["memory"][0])
+    if way == _ASKS:
+        answer = np.full(1, stream is not None, np.uint8)
+        told = members.comm.Isend(answer, sender, ANSWER_TAG + number)
+        yield Asked(told, received=False, peers=(sender,))
+    elements = into if isinstance(into, Elements) and fits else None
+    if stream is not None:
+        yield from _through(stream, elements, number, sender, sends=False)
+    elif nbytes:
+        if elements is not None:
+            yield from elements.ready()
+            raw = elements.raw()
+        else:
+            raw = into(nbytes) if fits and callable(into) else np.empty(nbytes, np.uint8)
         coming = members.direct.Irecv(raw, sender, 2 * number + 1)
         yield Asked(coming, received=True, peers=(sender,))
+        if elements is not None:
+            yield from elements.came()
     if not fits:
         raise DistributedError(
             name,
@@ -228,13 +337,21 @@ def recv(
     """Receive a tensor from a rank; arguments as :func:`irecv`'s.
 
     Returns:
-        The sender's rank in the world; -1 outside the group.
+        The sender's rank in the world; -1 outside the group, and of anybody in a function that is
+        compiled.
 
     Raises:
         DistributedError: if what is sent does not fit.
     """
     work = irecv(tensor, src, group, tag, group_src)
-    return -1 if work is None else work.result()
+    if work is None:
+        return -1
+    if not is_traced():
+        return work.result()
+    work.wait()
+    members = group_of("recv", group)
+    place = None if members is None else _sender("recv", members, src, group_src)
+    return -1 if members is None or place is None else members.ranks[place]
 
 
 class P2POp:

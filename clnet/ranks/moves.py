@@ -21,12 +21,13 @@ __all__ = [
     "collect",
     "exchange",
     "exchange_any",
+    "hand_out",
     "joiner",
-    "of_one_size",
     "plain",
     "spread",
     "sum_parts",
     "sum_to",
+    "told_sizes",
 ]
 
 
@@ -105,6 +106,24 @@ def collect(
             row[:] = found
 
 
+def hand_out(group: Group, parts: Sequence[np.ndarray] | None, mine: np.ndarray, root: int) -> None:
+    """Overwrite elements with this rank's place of what one rank gives.
+
+    Args:
+        group: who takes part.
+        parts: for each rank as many elements; None: this is not the one that gives.
+        mine: is overwritten.
+        root: who gives.
+    """
+    raw = mine.view(np.uint8)
+    given = None if parts is None else [part.view(np.uint8) for part in parts]
+    turns = _turns(group, raw.size)
+    if turns is not None:
+        turns.scatter(given, raw, root)
+    else:
+        group.comm.Scatter(None if given is None else np.stack(given), raw, root)
+
+
 def sum_to(group: Group, host: np.ndarray, root: int) -> bool:
     """Overwrite elements of a rank with the sum over all; whether it was done."""
     turns = _turns(group, host.nbytes)
@@ -140,7 +159,7 @@ def exchange(group: Group, parts: Sequence[np.ndarray], rows: Sequence[np.ndarra
     into = [row.view(np.uint8) for row in rows]
     turns = _turns(group, given[0].size)
     if turns is not None:
-        turns.all_to_all(given, into)
+        turns.all_to_all(given, into, given[0].size)
         return
     sent = np.concatenate(given)
     found = np.empty_like(sent)
@@ -149,21 +168,24 @@ def exchange(group: Group, parts: Sequence[np.ndarray], rows: Sequence[np.ndarra
         row[:] = part
 
 
-def of_one_size(name: str, group: Group, given: Sequence[int], expected: Sequence[int]) -> bool:
-    """Whether all parts of all ranks have one size; refused alike by all if they do not fit.
+def told_sizes(
+    name: str, group: Group, given: Sequence[int], expected: Sequence[int], wish: float
+) -> tuple[int, int, float]:
+    """The least and the largest part of all, and the largest wish; refused alike by all ranks.
 
     Args:
         name: of the exchange.
         group: who takes part; all have agreed on it.
         given: elements that this rank sends to each.
         expected: elements that it expects of each.
+        wish: a number of this rank's.
 
     Raises:
         DistributedError: if one expects another number of elements than is sent to it.
     """
-    told = group.comm.allgather((list(given), list(expected)))
-    for sender, (sent, _) in enumerate(told):
-        for receiver, (_, wanted) in enumerate(told):
+    told = group.comm.allgather((list(given), list(expected), wish))
+    for sender, (sent, *_) in enumerate(told):
+        for receiver, (_, wanted, _) in enumerate(told):
             if sent[receiver] != wanted[sender]:
                 raise DistributedError(
                     name,
@@ -173,11 +195,26 @@ def of_one_size(name: str, group: Group, given: Sequence[int], expected: Sequenc
                     sent=sent[receiver],
                     expected=wanted[sender],
                 )
-    return len({n for sent, _ in told for n in sent}) == 1
+    counts = [n for sent, *_ in told for n in sent]
+    return min(counts), max(counts), max(wish for *_, wish in told)
 
 
-def exchange_any(group: Group, parts: Sequence[np.ndarray], rows: Sequence[np.ndarray]) -> None:
-    """As :func:`exchange`, of parts of any sizes, by MPI: it counts bytes in 32 bits."""
+def exchange_any(
+    group: Group, parts: Sequence[np.ndarray], rows: Sequence[np.ndarray], largest: int
+) -> None:
+    """As :func:`exchange`, of parts of any sizes; MPI counts bytes in 32 bits.
+
+    Args:
+        group: who takes part.
+        parts: what this rank gives to each.
+        rows: for what each gives to it.
+        largest: bytes of the largest part of all ranks.
+    """
+    turns = _turns(group, largest)
+    if turns is not None:
+        given, into = ([x.view(np.uint8) for x in some] for some in (parts, rows))
+        turns.all_to_all(given, into, largest)
+        return
     sent = np.concatenate([part.view(np.uint8) for part in parts])
     found = np.empty(sum(row.nbytes for row in rows), np.uint8)
     counts = [part.nbytes for part in parts], [row.nbytes for row in rows]

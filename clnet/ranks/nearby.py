@@ -31,7 +31,15 @@ from .meetings import KEEPS_ORDER, Meetings, Wait
 from .post import PAUSE_SECONDS
 from .turns import SLOT_BYTES, Turns
 
-__all__ = ["NEAR_BYTES", "Nearby", "forget_files", "look_at_room", "shared_memory"]
+__all__ = [
+    "NEAR_BYTES",
+    "Nearby",
+    "file_of_memory",
+    "forget_files",
+    "identity_of",
+    "look_at_room",
+    "shared_memory",
+]
 
 # What is smaller goes by MPI: it is as fast there.
 NEAR_BYTES = 256 * 2**10
@@ -299,16 +307,16 @@ def shared_memory(here: Any, nbytes: int) -> list[mmap.mmap] | None:
 
     None: this rank does not see all: no Linux, another user's, or in another container.
     """
-    mine = _file(nbytes)
+    mine = file_of_memory(nbytes)
     files: list[int] = [] if mine is None else [mine]
     try:
-        known = None if mine is None else (os.getpid(), mine, _identity(mine))
+        known = None if mine is None else (os.getpid(), mine, identity_of(mine))
         told = here.allgather(known)
         if None in told:
             return None
         for process, number, identity in told:
             files.append(os.open(f"/proc/{process}/fd/{number}", os.O_RDWR))
-            if _identity(files[-1]) != identity:  # a process of that number here
+            if identity_of(files[-1]) != identity:  # a process of that number here
                 return None
         return [mmap.mmap(file, nbytes) for file in files[1:]]
     except OSError:
@@ -319,7 +327,7 @@ def shared_memory(here: Any, nbytes: int) -> list[mmap.mmap] | None:
             os.close(file)
 
 
-def _file(nbytes: int) -> int | None:
+def file_of_memory(nbytes: int) -> int | None:
     """A file of memory alone, which has all its bytes; None: there is none."""
     if not hasattr(os, "memfd_create"):
         return None
@@ -332,6 +340,7 @@ def _file(nbytes: int) -> int | None:
     return file
 
 
-def _identity(file: int) -> tuple[int, int]:
+def identity_of(file: int) -> tuple[int, int]:
+    """What no other file of this machine has."""
     found = os.fstat(file)
     return found.st_dev, found.st_ino

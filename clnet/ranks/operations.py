@@ -43,6 +43,7 @@ from .pieces import (
     reduced_where_it_lies,
     visited,
 )
+from .routes import Move, begin_move
 from .traced import is_traced, record_exchange
 from .work import Work
 from .world import Group
@@ -147,7 +148,7 @@ def all_reduce(
             writes=(True,),
             async_op=async_op,
             behind=None if wide is x else lambda: x.detach().copy_(wide),
-            visit=visit,
+            visit=lambda arrays: [visit(x) for x in arrays],
         )
     if stays:
         given = visit(x.array)
@@ -233,23 +234,18 @@ def broadcast(
     root = root_of(name, members, src, group_src)
     here = members.rank() == root
 
-    def agreed() -> bool:
-        members.agree(name, dtype=x.dtype.name, root=root, shape=x.shape, size=x.numel())
-        return members.size() > 1 and x.numel() > 0
+    def agree(wish: int = 0) -> set[int]:
+        return members.agree(
+            name, dtype=x.dtype.name, root=root, shape=x.shape, size=x.numel(), wish=wish
+        )
 
-    def meet(given: Sequence[Visit]) -> None:
-        if agreed():
-            spread(members, arrived(given[0]), root)
+    def by_host(parts: Sequence[np.ndarray], rows: Sequence[np.ndarray]) -> None:
+        if members.size() > 1 and x.numel():
+            spread(members, (parts or rows)[0], root)
 
-    if is_traced():
-        return record_exchange(name, members, [x], meet, writes=(True,), async_op=async_op)
-
-    def job() -> None:
-        if agreed():
-            with read_only(x) if here else writable(x, read=False) as (host,):
-                spread(members, host, root)
-
-    return members.exchange([x], job, async_op)
+    move = Move(name, members, [x] if here else [], [] if here else [x], agree, by_host)
+    move = move._replace(gives=[0]) if here else move._replace(takes=[(root, 0, 0)])
+    return begin_move(move, [x], async_op=async_op)
 
 
 def all_gather(
@@ -373,7 +369,13 @@ def _gathered_where_it_lies(
 
     if is_traced():
         return record_exchange(
-            name, members, [y], meet, writes=(True,), async_op=async_op, visit=visit
+            name,
+            members,
+            [y],
+            meet,
+            writes=(True,),
+            async_op=async_op,
+            visit=lambda arrays: [visit(x) for x in arrays],
         )
     given = visit(y.array)
 
@@ -421,19 +423,25 @@ def gather(
     """
     name = "gather"
     members = group_of(name, group)
-    x = checked_tensor(name, tensor)
+    x = checked_tensor(name, tensor, traced=True)
     if members is None:
         return None
     root = root_of(name, members, dst, group_dst, first=True)
     targets = listed(name, members, gather_list, "gather_list", root=root, like=x)
-    given = apart(x, *targets or ())
+    given, here = apart(x, *targets or ()), members.rank() == root
 
-    def job() -> None:
-        members.agree(name, dtype=x.dtype.name, root=root, shape=x.shape, size=x.numel())
-        with read_only(given) as (mine,), writable(*targets or (), read=False) as rows:
-            collect(members, mine, rows if targets is not None else None, root)
+    def agree(wish: int = 0) -> set[int]:
+        return members.agree(
+            name, dtype=x.dtype.name, root=root, shape=x.shape, size=x.numel(), wish=wish
+        )
 
-    return members.exchange([] if targets is None else [targets], job, async_op)
+    def by_host(parts: Sequence[np.ndarray], rows: Sequence[np.ndarray]) -> None:
+        collect(members, parts[0], rows if here else None, root)
+
+    move = Move(name, members, [given], targets or [], agree, by_host)
+    takes = [(i, 0, i) for i in range(members.size()) if i != root]
+    move = move._replace(takes=takes, keeps=(0, root)) if here else move._replace(gives=[0])
+    return begin_move(move, [] if targets is None else [targets], async_op=async_op)
 
 
 def listed(
@@ -446,7 +454,7 @@ def listed(
         DistributedError: if it does not fit.
     """
     if members.rank() == root:
-        return checked_tensors(name, given, what, count=members.size(), like=like)
+        return checked_tensors(name, given, what, count=members.size(), like=like, traced=True)
     if given:
         raise ArgumentError(name, f"{what} is given on one rank", root=root, rank=members.rank())
     return None

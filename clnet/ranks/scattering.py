@@ -16,9 +16,10 @@ from ..values.record import NamedTuple
 from .device_sum import Marked, may_add
 from .hosted import apart, arrived, checked_tensor, checked_tensors, read_only, writable
 from .membership import group_of, root_of
-from .moves import sum_parts
+from .moves import hand_out, sum_parts
 from .operations import ReduceOp, check_parts, joined_by, listed
 from .pieces import is_narrow, reduced_where_it_lies, summed_parts, visited
+from .routes import Move, begin_move, place_of
 from .traced import is_traced, record_exchange
 from .work import Work
 from .world import Group
@@ -44,26 +45,29 @@ def scatter(
     """
     name = "scatter"
     members = group_of(name, group)
-    x = checked_tensor(name, tensor)
+    x = checked_tensor(name, tensor, traced=True)
     if members is None:
         return None
-    root = root_of(name, members, src, group_src, first=True)
+    root, rank = root_of(name, members, src, group_src, first=True), members.rank()
     sources = listed(name, members, scatter_list, "scatter_list", root=root, like=x)
+    given = [] if sources is None else [apart(y, x) for y in sources]
 
-    def job() -> None:
-        members.agree(name, dtype=x.dtype.name, root=root, shape=x.shape, size=x.numel())
-        rows = None if sources is None else _stacked(sources)
-        if not x.numel():
-            return
-        with writable(x, read=False) as (mine,):
-            members.comm.Scatter(rows, mine.view(np.uint8), root)
+    def agree(wish: int = 0) -> set[int]:
+        return members.agree(
+            name, dtype=x.dtype.name, root=root, shape=x.shape, size=x.numel(), wish=wish
+        )
 
-    return members.exchange([x], job, async_op)
+    def by_host(parts: Sequence[np.ndarray], rows: Sequence[np.ndarray]) -> None:
+        if x.numel():
+            hand_out(members, parts if rank == root else None, rows[0], root)
 
-
-def _stacked(tensors: Sequence[Tensor]) -> np.ndarray:
-    """The bytes of tensors of one size, a row each."""
-    return np.stack([x.detach().array.numpy().reshape(-1).view(np.uint8) for x in tensors])
+    move = Move(name, members, given, [x], agree, by_host, shares=max(members.size() - 1, 1))
+    if rank == root:
+        others = [i for i in range(members.size()) if i != root]
+        move = move._replace(gives=others, keeps=(root, 0))
+    else:
+        move = move._replace(takes=[(root, place_of(rank, root), 0)])
+    return begin_move(move, [x], async_op=async_op)
 
 
 def reduce_scatter(
@@ -171,7 +175,7 @@ def _scattered_where_it_lies(task: _Task, x: Tensor, *, async_op: bool) -> Work 
             writes=(True,),
             async_op=async_op,
             behind=finish,
-            visit=visit,
+            visit=lambda arrays: [visit(x) for x in arrays],
         )
     given = visit(rows.array)
 

@@ -6,11 +6,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from ..errors import DistributedError
 from ..tensor import Tensor
-from .hosted import apart, checked_tensor, checked_tensors, read_only, split_rows, writable
+from .hosted import apart, checked_tensor, checked_tensors, split_rows
 from .membership import group_of
-from .moves import exchange, exchange_any, of_one_size
+from .moves import exchange, exchange_any, told_sizes
+from .routes import Move, begin_move, to_each_other
 from .work import Work
 from .world import Group
 
@@ -41,9 +44,12 @@ def all_to_all(
         return None
     if not input_tensor_list:
         raise DistributedError(name, "input_tensor_list holds a tensor for each rank", given=0)
-    x, count = checked_tensor(name, input_tensor_list[0], "input_tensor_list"), members.size()
+    x, count = (
+        checked_tensor(name, input_tensor_list[0], "input_tensor_list", traced=True),
+        members.size(),
+    )
     sources, targets = (
-        checked_tensors(name, given, what, count=count, like=x, sizes=False)
+        checked_tensors(name, given, what, count=count, like=x, sizes=False, traced=True)
         for what, given in (
             ("input_tensor_list", input_tensor_list),
             ("output_tensor_list", output_tensor_list),
@@ -61,15 +67,27 @@ def _each_to_each(
 ) -> Work | None:
     """Exchange parts of any sizes; ranks that expect others get an error, all of them."""
     given = [apart(source, *targets) for source in sources]
+    counts = [x.numel() for x in given], [y.numel() for y in targets]
+    itemsize, found = given[0].dtype.itemsize, list[tuple[int, int, float]]()
 
-    def job() -> None:
-        members.agree(name, dtype=given[0].dtype.name)
-        counts = [x.numel() for x in given], [y.numel() for y in targets]
-        move = exchange if of_one_size(name, members, *counts) else exchange_any
-        with read_only(*given) as parts, writable(*targets, read=False) as rows:
-            move(members, parts, rows)
+    def agree(wish: int = 0) -> set[int]:
+        return members.agree(name, dtype=given[0].dtype.name, wish=wish)
 
-    return members.exchange(targets, job, async_op)
+    def sizes() -> tuple[int, float]:
+        least = members.device_sums.least_bytes(given[0].device)
+        found[:] = [told_sizes(name, members, *counts, least)]
+        return found[0][1] * itemsize, found[0][2]
+
+    def by_host(parts: Sequence[np.ndarray], rows: Sequence[np.ndarray]) -> None:
+        ((smallest, largest, _),) = found
+        if smallest == largest:
+            exchange(members, parts, rows)
+        else:
+            exchange_any(members, parts, rows, largest * itemsize)
+
+    move = Move(name, members, given, targets, agree, by_host, sizes=sizes)
+    move = move._replace(**to_each_other(members.rank(), members.size()))
+    return begin_move(move, [*targets], async_op=async_op)
 
 
 def all_to_all_single(
@@ -94,7 +112,8 @@ def all_to_all_single(
     """
     name = "all_to_all_single"
     members = group_of(name, group)
-    x, y = checked_tensor(name, input, "input"), checked_tensor(name, output, "output")
+    x = checked_tensor(name, input, "input", traced=True)
+    y = checked_tensor(name, output, "output", traced=True)
     if members is None:
         return None
     if output_split_sizes or input_split_sizes:
@@ -114,12 +133,14 @@ def all_to_all_single(
         )
     x = apart(x, y)
 
-    def job() -> None:
-        members.agree(name, dtype=x.dtype.name, shape=x.shape, size=x.numel())
-        if not x.numel():
-            return
-        with read_only(x) as (mine,), writable(y, read=False) as (found,):
-            count = members.size()
-            exchange(members, [*mine.reshape(count, -1)], [*found.reshape(count, -1)])
+    def agree(wish: int = 0) -> set[int]:
+        return members.agree(name, dtype=x.dtype.name, shape=x.shape, size=x.numel(), wish=wish)
 
-    return members.exchange([y], job, async_op)
+    def by_host(parts: Sequence[np.ndarray], rows: Sequence[np.ndarray]) -> None:
+        if parts[0].size:
+            count = members.size()
+            exchange(members, *([*host.reshape(count, -1)] for (host,) in (parts, rows)))
+
+    move = Move(name, members, [x], [y], agree, by_host, whole=True)
+    move = move._replace(**to_each_other(members.rank(), members.size()))
+    return begin_move(move, [y], async_op=async_op)

@@ -20,55 +20,45 @@ from .device_sum import Marked
 from .work import Runner, Work
 from .world import Group
 
-__all__ = ["RecordedWork", "is_traced", "record_exchange"]
+__all__ = ["Exchange", "RecordedWork", "Visited", "is_traced", "record_exchange", "record_steps"]
+
+
+Visited = Sequence[Visit | Marked]
+"""Elements that an exchange looks at."""
 
 
 class Exchange:
     """One exchange of a plan, from its first step to its last.
 
     Args:
-        group: who takes part.
-        job: exchanges the tensors' elements, which it waits for when ranks have agreed.
-        writes: for each tensor, whether it is overwritten.
-        visit: begins to look at one that is; None: at its elements on the host.
+        start: begins to look at the tensors and exchanges them in a thread; gives what is looked
+            at, and the handle.
+        runner: does it, after what was begun before; None: whoever comes first.
     """
 
     def __init__(
         self,
-        group: Group,
-        job: Callable[[Sequence[Any]], None],
-        writes: tuple[bool, ...],
-        visit: Callable[[Array], Visit | Marked] | None = None,
+        start: Callable[[Sequence[Array]], tuple[Visited, Work]],
+        runner: Runner | None,
     ) -> None:
-        self._group, self._job, self._writes = group, job, writes
-        self._visit = visit
-        self._visits: list[Visit | Marked] = []
+        self._start, self.runner = start, runner
+        self._visits: Visited = ()
         self._work: Work | None = None
 
     def begin(self, arrays: Sequence[Array]) -> None:
         """Have the elements brought, and exchanged in a thread."""
-        visits = [
-            self._visit(x) if w and self._visit is not None else x.visit(read=True, write=w)
-            for x, w in zip(arrays, self._writes, strict=True)
-        ]
-        self._visits = visits
-        self._work = self._group.meet(lambda: self._job(visits), begin=True)
+        self._visits, self._work = self._start(arrays)
 
     def end(self) -> None:
         """Wait for it."""
         work, self._work = self._work, None
-        visits, self._visits = self._visits, []
+        visits, self._visits = self._visits, ()
         try:
             if work is not None:
                 work.wait()
         finally:
             for visit in visits:
                 visit.end()
-
-    @property
-    def runner(self) -> Runner:
-        """Does the exchange, after those that were begun before: they may need a device's lock."""
-        return self._group.runner
 
 
 class ExchangeStep(Function):
@@ -78,6 +68,7 @@ class ExchangeStep(Function):
     call: str
     begins: bool
     mutates: tuple[int, ...]
+    keeps_place: bool = False
 
     reports = True
 
@@ -97,7 +88,7 @@ class ExchangeStep(Function):
         return (lambda: self.exchange.begin(inputs)) if self.begins else self.exchange.end
 
     @property
-    def runner(self) -> Runner:
+    def runner(self) -> Runner | None:
         """The exchange's."""
         return self.exchange.runner
 
@@ -162,7 +153,8 @@ def record_exchange(
     writes: tuple[bool, ...],
     async_op: bool = False,
     behind: Callable[[], Any] | None = None,
-    visit: Callable[[Array], Visit | Marked] | None = None,
+    visit: Callable[[Sequence[Array]], Visited] | None = None,
+    alike: bool = True,
 ) -> Work | None:
     """Record an exchange of a function that is traced.
 
@@ -174,19 +166,52 @@ def record_exchange(
         writes: for each tensor, whether it is overwritten.
         async_op: whether steps that follow run meanwhile.
         behind: records what comes behind it.
-        visit: as of an :class:`Exchange`.
+        visit: begins to look at the tensors; None: at each one's elements on the host.
+        alike: whether all ranks have the same tensors there; what differs keeps its place, since
+            ranks begin exchanges in one order.
 
     Returns:
         A handle with ``async_op``, else None.
     """
-    inputs = tuple(x.array for x in tensors)
-    mutates = tuple(i for i, written in enumerate(writes) if written)
-    exchange = Exchange(group, job, writes, visit)
-    tracer: Any = mode.current().tracer
-    tracer.record(ExchangeStep(exchange, call, True, mutates), inputs, ())
-    work = RecordedWork(ExchangeStep(exchange, call, False, mutates), inputs, behind)
+
+    def look(arrays: Sequence[Array]) -> Visited:
+        return [x.visit(read=True, write=w) for x, w in zip(arrays, writes, strict=True)]
+
+    def start(arrays: Sequence[Array]) -> tuple[Visited, Work]:
+        visits = look(arrays) if visit is None else visit(arrays)
+        return visits, group.meet(lambda: job(visits), begin=True)
+
+    exchange = Exchange(start, group.runner)
+    work = record_steps(call, exchange, tensors, writes, behind=behind, alike=alike)
     if async_op:
-        tracer.ends.append(work.end)
         return work
     work.wait()
     return None
+
+
+def record_steps(
+    call: str,
+    exchange: Exchange,
+    tensors: Sequence[Tensor],
+    writes: Sequence[bool],
+    *,
+    behind: Callable[[], Any] | None = None,
+    alike: bool = True,
+) -> RecordedWork:
+    """Record that an exchange begins; where the handle is waited for, a plan waits.
+
+    Args:
+        call: its name.
+        exchange: what begins.
+        tensors: dense.
+        writes: for each tensor, whether it is overwritten.
+        behind: as for :func:`record_exchange`.
+        alike: as there.
+    """
+    inputs = tuple(x.array for x in tensors)
+    mutates = tuple(i for i, written in enumerate(writes) if written)
+    tracer: Any = mode.current().tracer
+    tracer.record(ExchangeStep(exchange, call, True, mutates, not alike), inputs, ())
+    work = RecordedWork(ExchangeStep(exchange, call, False, mutates), inputs, behind)
+    tracer.ends.append(work.end)
+    return work

@@ -46,7 +46,7 @@ class Turns:
 
     def gather(self, given: np.ndarray, rows: Sequence[np.ndarray] | None) -> None:
         """Overwrite rows with what all ranks give; None: with nothing, on this one."""
-        for place, slots in self._places(given, 1):
+        for place, slots in self._places(given.size, given.dtype, 1):
             mine = given[place]
             slots[self._mine][: mine.size] = mine
             met = self._meetings.come()
@@ -67,7 +67,7 @@ class Turns:
 
     def reduce_scatter(self, parts: Sequence[np.ndarray], total: np.ndarray) -> None:
         """Overwrite ``total`` with the sum of what all ranks have in this one's place of parts."""
-        for place, slots in self._places(total, self._ranks):
+        for place, slots in self._places(total.size, total.dtype, self._ranks):
             size = total[place].size
             for i in self._others:
                 slots[self._mine][i * size : (i + 1) * size] = parts[i][place]
@@ -77,27 +77,54 @@ class Turns:
             terms[self._mine] = parts[self._mine][place]
             _add(terms, total[place])
 
-    def all_to_all(self, parts: Sequence[np.ndarray], rows: Sequence[np.ndarray]) -> None:
-        """Overwrite rows with what each rank has in this one's place of parts."""
-        for place, slots in self._places(rows[0], self._ranks):
-            size = rows[0][place].size
+    def scatter(self, parts: Sequence[np.ndarray] | None, mine: np.ndarray, root: int) -> None:
+        """Overwrite elements with this rank's place of the parts of one, which alone has some."""
+        place_here = self._mine - (self._mine > root)
+        for place, slots in self._places(mine.size, mine.dtype, max(self._ranks - 1, 1)):
+            size, slot = mine[place].size, slots[root]
+            if parts is not None:
+                for k, i in enumerate(self._others):
+                    slot[k * size : (k + 1) * size] = parts[i][place]
+            met = self._meetings.come()
+            if parts is not None:
+                mine[place] = parts[root][place]  # while others are on their way
+            self._meet(met)
+            if parts is None:
+                mine[place] = slot[place_here * size : (place_here + 1) * size]
+
+    def all_to_all(
+        self, parts: Sequence[np.ndarray], rows: Sequence[np.ndarray], largest: int
+    ) -> None:
+        """Overwrite rows with what each rank has in this one's place of parts, of any sizes.
+
+        Args:
+            parts: this rank's, for each.
+            rows: is overwritten with each one's.
+            largest: elements of the largest part of all ranks.
+        """
+        for place, slots in self._places(largest, rows[0].dtype, self._ranks):
+            step = place.stop - place.start
             for i in self._others:
-                slots[self._mine][i * size : (i + 1) * size] = parts[i][place]
+                part = parts[i][place]
+                slots[self._mine][i * step :][: part.size] = part
             met = self._meetings.come()
             rows[self._mine][place] = parts[self._mine][place]  # while others are on their way
             self._meet(met)
             for i in self._others:
-                rows[i][place] = slots[i][self._mine * size : (self._mine + 1) * size]
+                row = rows[i][place]
+                row[:] = slots[i][self._mine * step :][: row.size]
 
-    def _places(self, like: np.ndarray, count: int) -> Iterator[tuple[slice, list[np.ndarray]]]:
+    def _places(
+        self, size: int, dtype: np.dtype[Any], count: int
+    ) -> Iterator[tuple[slice, list[np.ndarray]]]:
         """Parts of an array of which so many fit into a slot, each with this turn's slots."""
-        step = SLOT_BYTES // like.itemsize // count
-        for start in range(0, like.size, step):
-            slots = [pair[self._turn].view(like.dtype) for pair in self._pairs]
-            yield slice(start, min(start + step, like.size)), slots
+        step = SLOT_BYTES // dtype.itemsize // count
+        for start in range(0, size, step):
+            slots = [pair[self._turn].view(dtype) for pair in self._pairs]
+            yield slice(start, min(start + step, size)), slots
 
     def _pieces(self, elements: np.ndarray) -> Iterator[tuple[np.ndarray, list[np.ndarray]]]:
-        for place, slots in self._places(elements, 1):
+        for place, slots in self._places(elements.size, elements.dtype, 1):
             yield elements[place], slots
 
     def _meet(self, met: Callable[[], bool] | None = None) -> None:

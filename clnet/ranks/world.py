@@ -33,9 +33,10 @@ from .arrival import answered, await_all, load_mpi, stay_away
 from .device_sum import DeviceSums
 from .nearby import Nearby, forget_files, look_at_room
 from .post import PAUSE_SECONDS, Post, gone, no_answer
+from .stream import Streams
 from .work import Runner, Work
 
-__all__ = ["DEFAULT_SECONDS", "NUMBERS", "Group", "World", "load_mpi"]
+__all__ = ["ANSWER_TAG", "DEFAULT_SECONDS", "NUMBERS", "Group", "World", "load_mpi"]
 
 _HEADER = np.dtype(
     [
@@ -58,6 +59,8 @@ _LAST_WORDS_SECONDS = 0.5
 _SKEW_SECONDS = 2.0
 _WAITING_TAG = 1
 _LEFT_TAG = 2
+ANSWER_TAG = 3
+"""Of the first of as many tags, by which receivers answer messages of these numbers."""
 
 
 class Group:
@@ -76,6 +79,8 @@ class Group:
         runner: does one collective exchange after another.
         post: moves messages on.
         device_sums: what devices add up instead of the host.
+        streams: what messages go through on one machine.
+        queues: of devices that copy what is sent and received.
         busy: the collective exchange that all have agreed on and are in, and since when.
         lost: memory of an exchange that was given up: MPI may still use it.
         left: whether this rank has left it.
@@ -90,7 +95,8 @@ class Group:
         self.post = Post(
             "clnet-messages", self.ranks, self.ranks[comm.rank], seconds, self._has_left
         )
-        self.device_sums = DeviceSums()
+        self.device_sums, self.streams = DeviceSums(), Streams()
+        self.queues: dict[Any, Any] = {}
         self.busy: tuple[str, float] | None = None
         self.lost: list[Any] = []
         self.left = False
@@ -316,6 +322,7 @@ class Group:
     def free(self) -> None:
         """Give MPI's communicators back, of which it has 2,048: when all members have left."""
         self.device_sums.free()
+        self.streams.free()
         heard = np.empty(1, np.uint8)
         for i in self._others():
             self.comm.Recv(heard, i, _LEFT_TAG)

@@ -20,7 +20,7 @@ from clnet import distributed as dist
 from clnet.errors import DistributedError
 from clnet.nn.parallel.fully_shard import fully_shard
 from clnet.nn.parallel.sharded import Unit
-from clnet.ranks import device_sum, nearby
+from clnet.ranks import device_room, device_sum, nearby
 from clnet.ranks.membership import group_of
 from clnet.values import mode
 from clnet.values.settings import SETTINGS
@@ -36,7 +36,7 @@ SIZES = (2**16, 2**16 + 1, 140_011, 3 * 2**16 + 1)
 
 def main() -> None:
     dist.init_process_group(timeout=60)
-    device_sum._PIECE_BYTES = PIECE_BYTES
+    device_room.PIECE_BYTES = PIECE_BYTES
     rank, size = dist.get_rank(), dist.get_world_size()
     by_numpy(rank, size)
     gathered(rank, size)

@@ -41,6 +41,7 @@ def main() -> None:
     mesh = dist.init_device_mesh("cpu", (size,), mesh_dim_names=("tp",))
     meshes(mesh)
     tensors(mesh)
+    laid_out(mesh)
     found = [dense(mesh), convolutions(mesh), residual(mesh), language(mesh), hybrid(mesh)]
     copied_and_alone(mesh)
     divided_state(mesh)
@@ -105,6 +106,48 @@ def tensors(mesh: dist.DeviceMesh) -> None:
     grid = dist.init_device_mesh("cpu", (1, size), mesh_dim_names=("dp", "tp"))
     spread = distribute_tensor(whole, grid["tp"], [Shard(0)])
     assert spread.redistribute(grid["tp"], [Replicate()]).to_local().tolist() == whole.tolist()
+
+
+def laid_out(mesh: dist.DeviceMesh) -> None:
+    """Made as they lie; modules with the first rank's parameters, but for what a function parts."""
+    rank, size = dist.get_rank(), dist.get_world_size()
+    made = dist.tensor
+    for dim in (0, 1, -1):
+        spread = made.full([5, 3], 2.0, device_mesh=mesh, placements=[Shard(dim)])
+        assert spread.to_local().shape == clnet.zeros(5, 3).chunk(size, dim)[rank].shape
+        assert spread.full_tensor().tolist() == [[2.0] * 3] * 5
+    assert made.ones(4, device_mesh=mesh).full_tensor().tolist() == [1] * 4
+    few = made.zeros((1, 2), device_mesh=mesh, placements=[Shard(0)], dtype=clnet.int64)
+    assert (few.to_local().shape, few.dtype) == ((1 - min(rank, 1), 2), clnet.int64)
+    clnet.manual_seed(rank)
+    drawn = made.randn(5, 3, device_mesh=mesh, placements=[Shard(0)], requires_grad=True)
+    clnet.manual_seed(0)
+    assert drawn.full_tensor().tolist() == clnet.randn(5, 3).tolist()
+    assert drawn.to_local().requires_grad
+    assert made.empty(2, 2, device_mesh=mesh).shape == made.rand(2, 2, device_mesh=mesh).shape
+    for bad in ({"placements": [Partial()]}, {"placements": [Shard(0), Shard(0)]}, {}):
+        with pytest.raises(ArgumentError, match="device_mesh has one axis"):
+            made.ones(2, device_mesh=mesh if bad else None, **bad)
+    with pytest.raises(ArgumentError, match="the tensor has the axis"):
+        made.ones(2, device_mesh=mesh, placements=[Shard(1)])
+    seen = list[str]()
+
+    def part(name: str, module: nn.Module, on: dist.DeviceMesh) -> None:
+        seen.append(name)
+        if isinstance(module, nn.Linear):
+            rows = distribute_tensor(module.weight, on, [Shard(0)]).to_local()
+            module.weight = nn.Parameter(rows)
+
+    net = nn.Sequential(nn.Linear(3, 2 * size, bias=False), nn.LayerNorm(2))
+    nn.init.constant_(net[1].weight, float(rank + 2))
+    net = made.distribute_module(
+        net, mesh, part, lambda m, x, on: (x[0] + 1,), lambda m, y, on: y * on.size()
+    )
+    assert seen == ["", "0", "1"]
+    assert net[0].weight.shape == (2, 3)
+    assert net[1].weight.tolist() == [2, 2]
+    x = clnet.ones(1, 3)
+    assert net(x).tolist() == (net[1](net[0](x + 1)) * size).tolist()
 
 
 def losses(

@@ -43,12 +43,12 @@ def counted(self, x, *, average):
     count += 1
     summed(self, x, average=average)
 device_sum._Both.sum = counted
-rooms, looking, begun = device_sum._Rooms, Event(), Event()
+rooms, looking, begun = device_sum.Rooms, Event(), Event()
 def awaited(here):
     looking.set()
     assert begun.wait(30)
     return rooms(here)
-device_sum._Rooms = awaited
+device_sum.Rooms = awaited
 dist.init_process_group(timeout=60)
 first = dist.all_reduce(clnet.ones(9), async_op=True)
 assert looking.wait(30)
@@ -72,6 +72,7 @@ print(f"<{count == 3 * before}>")
 def test_devices_with_memory_of_their_own_are_measured():
     """PoCL's told to have some: all ranks choose alike, and the bits stay what they were."""
     program = """
+import time
 import numpy as np
 import clnet, clnet.distributed as dist
 from clnet.ranks import device_sum
@@ -83,7 +84,7 @@ slower = device_sum.by_host
 for seconds in (0, 0.2):  # the second time the host is slow
     def by_host(*given, adds):
         slower(*given, adds=adds)
-        device_sum.time.sleep(seconds)
+        time.sleep(seconds)
     device_sum.by_host = by_host
     members.device_sums._adders.clear()
     for n in (300_007, 5_000_001):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
@@ -58,3 +61,52 @@ def test_nobody_waits_for_ever():
         dist.TCPStore("127.0.0.1", first.port, is_master=True)
     with pytest.raises(DistributedError, match="a process answers in time"):
         dist.TCPStore("127.0.0.1", 1, timeout=short)
+
+
+KILLED = """
+import os, signal, sys
+from clnet import distributed as dist
+store, written = dist.FileStore(sys.argv[1]), int(sys.argv[2])
+store.set("before", "x")
+def torn(fd, *given):
+    file = opened(fd, *given)
+    class Torn:
+        def __getattr__(self, name):
+            return getattr(file, name)
+        def __enter__(self):
+            return self
+        def __exit__(self, *given):
+            file.close()
+        def write(self, raw):
+            file.write(raw[:written])
+            file.flush()
+            os.kill(os.getpid(), signal.SIGKILL)
+    return Torn()
+opened, os.fdopen = os.fdopen, torn
+store.set("torn", "y" * 100)
+"""
+
+
+@pytest.mark.parametrize("written", [0, 3, 11, 40])
+def test_a_file_is_whole_when_a_process_is_killed_while_it_writes(tmp_path, written):
+    path = str(tmp_path / "store")
+    other = dist.FileStore(path)
+    done = subprocess.run([sys.executable, "-c", KILLED, path, str(written)], check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert other.check(["before"])
+    assert not other.check(["torn"])
+    assert [other.add("count", 2), dist.FileStore(path).add("count", 3)] == [2, 5]
+    assert dist.FileStore(path).num_keys() == other.num_keys() == 2
+
+
+def test_a_file_of_others_is_left_alone(tmp_path):
+    path = tmp_path / "notes"
+    path.write_text('{"before": "x"}')
+    with pytest.raises(DistributedError, match="the file is empty, absent, or a store's"):
+        dist.FileStore(str(path)).set("name", "value")
+    assert path.read_text() == '{"before": "x"}'
+    path.unlink()
+    store = dist.FileStore(str(path))
+    store.set("name", "value")
+    path.unlink()  # a store of another job
+    assert not store.check(["name"])

@@ -285,6 +285,29 @@ def accumulated(rank: int, size: int) -> None:
     assert weight.grad.tolist() == [[1 + (size - 1) / 2] * 2]
 
 
+def thin(power: Any) -> None:
+    """A product of thin matrices; what it leaves out of one step comes in those behind."""
+    rank = dist.get_rank()
+    layer = nn.Linear(30, 20)
+    model = DDP(layer)
+    state = power.PowerSGDState(None, matrix_approximation_rank=2, start_powerSGD_iter=2)
+    model.register_comm_hook(state, power.powerSGD_hook)
+    x = clnet.tensor(np.random.default_rng(rank).standard_normal((8, 30)), dtype=clnet.float32)
+    found = list[np.ndarray]()
+    for _ in range(40):
+        model.zero_grad()
+        (model(x).sin() ** 2).sum().backward()
+        found.append(layer.weight.grad.numpy().copy())
+        if len(found) > 2:
+            assert np.linalg.matrix_rank(found[-1], tol=1e-3) <= 2
+    assert (found[0] == found[1]).all()
+    left = np.abs(np.mean(found[2:], 0) - found[0]).max()
+    assert 0 < left < 0.5 * np.abs(found[2] - found[0]).max()
+    for given in ({"start_powerSGD_iter": 1}, {"matrix_approximation_rank": 0}):
+        with pytest.raises(ArgumentError, match="PowerSGDState"):
+            power.PowerSGDState(None, **given)
+
+
 def hooked(size: int) -> None:
     """What a hook gives for a bucket are its gradients: PyTorch's hooks, and one by hand."""
     hooks = dist.algorithms.ddp_comm_hooks.default_hooks
@@ -322,6 +345,12 @@ def hooked(size: int) -> None:
         factor, rtol = (1, rtol) if rtol else (0.5, 1e-5)
         for a, b in zip(found, wanted, strict=True):
             np.testing.assert_allclose(a.numpy(), factor * b.numpy(), rtol=rtol, atol=rtol / 10)
+    power = dist.algorithms.ddp_comm_hooks.powerSGD_hook
+    keeps_all = power.PowerSGDState(None, 99, 0, 0, use_error_feedback=False, warm_start=False)
+    for a, b in zip(gradients(keeps_all, power.powerSGD_hook), wanted, strict=True):
+        np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-3, atol=1e-5)
+    assert keeps_all.iter == 1
+    thin(power)
     assert len(seen) > 2
     assert seen == [(i, i == len(seen) - 1) for i in range(len(seen))]
     done = clnet.futures.Future()

@@ -63,6 +63,8 @@ class Function:
         views: whether its outputs are views of its inputs alone, so that it launches nothing.
         varying: numbers that launches are given each time, which decide about nothing else.
         begins: whether it begins, on the host, what goes on beside the device.
+        keeps_place: whether what it begins is other work on other ranks, so that compiled functions
+            begin it where it stands.
         waits: whether all it does is to wait, on the host, for what another op has begun; compiled
             functions do so as late as they can.
         sixteen_bit: whether its kernels take float16 and bfloat16; else it runs in float32, between
@@ -84,6 +86,7 @@ class Function:
     views: ClassVar[bool] = False
     varying: ClassVar[Any] = ()
     begins: ClassVar[bool] = False
+    keeps_place: ClassVar[bool] = False
     waits: ClassVar[bool] = False
     sixteen_bit: ClassVar[bool] = True
     __match_args__: ClassVar[tuple[str, ...]] = ()  # a dataclass's fields
