@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -27,6 +27,14 @@ from ..kernels.epilogue import Epilogue
 from ..values import mode
 from ..values.shapes import Shape, as_key, pair
 from .complex_parts import complex_of, imag, real
+from .conv_settings import (
+    ConvSettings,
+    Pair,
+    require_fitting,
+    settings_of,
+    spanned_axis,
+    without_steps,
+)
 from .join import stack
 from .machinery.autocast import autocast_operands
 from .machinery.function import (
@@ -46,42 +54,6 @@ from .shape import contiguous, permute, reshape, squeeze, unsqueeze
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
-
-Pair = tuple[int, int]
-
-
-@dataclass(frozen=True)
-class ConvSettings:
-    """How filters move over an image.
-
-    Attributes:
-        stride, dilation: vertical and horizontal.
-        before, after: rows and columns of padding above and left, and below and right.
-        groups: groups of channels.
-        winograd: whether Winograd's transforms may be used, for the gradients too.
-        algorithm: how it is computed, and its gradients; None: as is fastest.
-    """
-
-    stride: Pair
-    before: Pair
-    after: Pair
-    dilation: Pair
-    groups: int
-    winograd: bool = True
-    algorithm: Algorithm | None = None
-
-    def geometry(self, x: Shape, weight: Shape) -> ConvGeometry:
-        """The sizes of the convolution of images of shape ``x`` with ``weight``."""
-        (n, ic, h, w), (oc, _, kh, kw) = x, weight
-        sizes = zip(
-            (h, w), (kh, kw), self.stride, self.before, self.after, self.dilation, strict=True
-        )
-        oh, ow = (
-            (size + low + high - d * (k - 1) - 1) // s + 1 for size, k, s, low, high, d in sizes
-        )
-        return ConvGeometry(
-            n, ic, h, w, oc, kh, kw, oh, ow, *self.stride, *self.before, *self.dilation, self.groups
-        )
 
 
 class Conv2d(Function):
@@ -379,7 +351,7 @@ def _fitting(
     ways: tuple[bool, str | None],
     lanes: int,
 ) -> tuple[Conv2d, int | None]:
-    """The convolution of images by filters that fit them, and what :func:`_spanned` says of it.
+    """The convolution by filters that fit the images, and what :func:`.spanned_axis` says of it.
 
     A network asks for the same again in each step, which should cost the host one look.
 
@@ -394,9 +366,9 @@ def _fitting(
         ArgumentError: if a setting is out of its range.
     """
     x, weight, bias = shapes
-    settings = _settings("conv2d", weight, *moves, ways)
-    _check_sizes(settings, x, weight, bias)
-    return Conv2d(settings), _spanned(settings, x, weight, lanes)
+    settings = settings_of("conv2d", weight, *moves, ways)
+    require_fitting(settings, x, weight, bias)
+    return Conv2d(settings), spanned_axis(settings, x, weight, lanes)
 
 
 def _of_parts(
@@ -409,29 +381,6 @@ def _of_parts(
     of_re, of_im = (reshape(y, (2, *lead, *y.shape[1:])) for y in each)
     y = complex_of(of_re[0] - of_im[1], of_re[1] + of_im[0])
     return y if bias is None else y + reshape(bias, (-1, 1, 1))
-
-
-def _spanned(settings: ConvSettings, x: Shape, weight: Shape, lanes: int) -> int | None:
-    """The axis of images that filters fill and that should be one of channels; None: there is none.
-
-    A CPU's kernels take neighbouring pixels, or channels, as lanes: filters as wide as embeddings
-    (sentences' classifiers) leave one pixel of a row and one channel, and as high as electrodes
-    (of an EEG) few. A GPU's look for each pixel's gradient at all taps, of which one met it.
-    Filters that fill both axes are a product already.
-    """
-    least = 1
-    depthwise = weight[0] == settings.groups > 1  # has kernels of its own
-    if settings.algorithm is not None or depthwise:
-        return None
-    for axis in (2, 3):
-        spatial, other = axis - 2, 5 - axis
-        whole = x[other] == weight[other]
-        fills = x[axis] == weight[axis] > least and not whole
-        least = lanes  # rows are copied: of few pixels that takes longer than it saves
-        pads = settings.before[spatial] or settings.after[spatial]
-        if fills and settings.dilation[spatial] == 1 and not pads and 0 not in x:
-            return axis
-    return None
 
 
 def _spanning(
@@ -499,7 +448,7 @@ def conv_transpose2d(
         return _of_parts(lambda a, b: conv_transpose2d(a, b, None, *settings), x, weight, bias)
     now, filters = mode.current(), weight.array.shape
     moves, ways = (stride, padding, dilation, groups), (now.winograd, now.conv_algorithm)
-    settings = _settings(name, filters, *moves, ways)
+    settings = settings_of(name, filters, *moves, ways)
     extra = pair(output_padding, name, "output_padding")
     bounds = zip(extra, settings.stride, settings.dilation, strict=True)
     if any(not 0 <= e < max(s, d) for e, s, d in bounds):
@@ -513,22 +462,11 @@ def conv_transpose2d(
     batch = x if x.ndim == 4 else unsqueeze(x, 0)
     shape = _transposed_shape(settings, batch, weight, bias, extra)
     x.device.pool.check(prod(shape) * x.dtype.itemsize)  # before a kernel is chosen for it
-    settings = _without_steps(settings, extra)
+    settings = without_steps(settings, extra)
     y = apply(ConvInputGrad(settings, shape), contiguous(batch), contiguous(weight))
     if bias is not None:
         y = y + reshape(bias, 1, shape[1], 1, 1)
     return y if x.ndim == 4 else squeeze(y, 0)
-
-
-def _without_steps(settings: ConvSettings, extra: Pair) -> ConvSettings:
-    """The same with less padding behind, so that whole strides of output padding see no filter.
-
-    A convolution of an output that is ``extra`` larger makes ``extra // stride`` steps more than
-    there are pixels in ``x``; each takes a stride off the padding (which may end below 0).
-    """
-    sides = zip(settings.after, extra, settings.stride, strict=True)
-    bottom, right = (after - e // step * step for after, e, step in sides)
-    return replace(settings, after=(bottom, right))
 
 
 def _check_operands(name: str, x: Tensor, weight: Tensor, bias: Tensor | None) -> None:
@@ -542,26 +480,6 @@ def _check_operands(name: str, x: Tensor, weight: Tensor, bias: Tensor | None) -
         raise ShapeError(name, "x is (n, channels, h, w) or (channels, h, w)", x=x.shape)
     if weight.ndim != 4 or 0 in weight.array.shape[2:]:
         raise ShapeError(name, "weight has four axes, the last two not empty", weight=weight.shape)
-
-
-def _check_sizes(settings: ConvSettings, x: Shape, weight: Shape, bias: Shape | None) -> None:
-    groups = settings.groups
-    shapes: dict[str, Any] = {"x": x, "weight": weight}
-    if weight[0] % groups:
-        law = f"groups divides the {weight[0]} output channels"
-        raise ShapeError("conv2d", law, **shapes, groups=groups)
-    if x[1] != weight[1] * groups:
-        law = f"weight expects {weight[1] * groups} input channels but x has {x[1]}"
-        raise ShapeError("conv2d", law, **shapes, groups=groups)
-    if bias is not None and bias != weight[:1]:
-        law = f"the bias has {weight[0]} numbers, one for each filter"
-        raise ShapeError("conv2d", law, weight=weight, bias=bias)
-    g = settings.geometry(x, weight)
-    if g.oh < 1 or g.ow < 1:
-        law = f"the filter is larger than the padded image, the output would be {g.oh} x {g.ow}"
-        raise ShapeError(
-            "conv2d", law, **shapes, padding=settings.before, dilation=settings.dilation
-        )
 
 
 def _transposed_shape(
@@ -588,40 +506,3 @@ def _transposed_shape(
         law = f"padding leaves no pixel, the output would be {h} x {w}"
         raise ShapeError(name, law, **shapes, padding=settings.before)
     return (x.shape[0], channels, h, w)
-
-
-def _settings(
-    name: str,
-    weight: Shape,
-    stride: int | Sequence[int],
-    padding: int | str | Sequence[int],
-    dilation: int | Sequence[int],
-    groups: int,
-    ways: tuple[bool, str | None],
-) -> ConvSettings:
-    steps, gaps = pair(stride, name, "stride"), pair(dilation, name, "dilation")
-    winograd, algorithm = ways[0], None if ways[1] is None else Algorithm(ways[1])
-    if min(steps) < 1 or min(gaps) < 1 or groups < 1:
-        raise ArgumentError(
-            name,
-            "stride, dilation and groups are 1 or more",
-            stride=stride,
-            dilation=dilation,
-            groups=groups,
-        )
-    if padding == "same":
-        if steps != (1, 1):
-            raise ArgumentError(name, "padding 'same' needs stride 1", stride=stride)
-        top, left = (d * (k - 1) for k, d in zip(weight[2:], gaps, strict=True))
-        before = (top // 2, left // 2)
-        return ConvSettings(
-            steps, before, (top - top // 2, left - left // 2), gaps, groups, winograd, algorithm
-        )
-    if isinstance(padding, str) and padding != "valid":
-        raise ArgumentError(
-            name, "padding is a number, a pair, 'same' or 'valid'", padding=repr(padding)
-        )
-    before = (0, 0) if isinstance(padding, str) else pair(padding, name, "padding")
-    if min(before) < 0:
-        raise ArgumentError(name, "padding is 0 or more", padding=padding)
-    return ConvSettings(steps, before, before, gaps, groups, winograd, algorithm)

@@ -13,7 +13,8 @@ from ...kernels.moving import copy
 from ...kernels.pool import Window
 from ...values.dtypes import int32
 from ...values.shapes import Shape
-from ..conv import Conv2d, ConvInputGrad, ConvSettings, ConvWeightGrad
+from ..conv import Conv2d, ConvInputGrad, ConvWeightGrad
+from ..conv_settings import ConvSettings
 from ..machinery.function import Function
 
 Arrays = tuple[Array, ...]
