@@ -72,12 +72,14 @@ def concatenating():
 
 
 class Squeezing(nn.Module):
-    """A depthwise convolution whose channels are weighted by what the image has of them."""
+    """A convolution of groups whose channels are weighted by what the image has of them."""
 
-    def __init__(self, channels, stride):
+    def __init__(self, channels, stride, each=1):
         super().__init__()
         self.spread = nn.Conv2d(16, channels, 1, bias=False)
-        self.inside = nn.Conv2d(channels, channels, 3, stride, 1, groups=channels, bias=False)
+        self.inside = nn.Conv2d(
+            channels, channels, 3, stride, 1, groups=channels // each, bias=False
+        )
         self.norms = nn.ModuleList([nn.BatchNorm2d(channels), nn.BatchNorm2d(channels)])
         self.weights = nn.Conv2d(channels, channels, 1)
         self.back = nn.Conv2d(channels, 16, 1, bias=False)
@@ -90,6 +92,7 @@ class Squeezing(nn.Module):
 def squeezing():
     """As mobile networks."""
     stem = [nn.Conv2d(3, 16, 3, 2, 1), nn.ReLU(), Squeezing(48, 1), Squeezing(32, 2)]
+    stem.append(Squeezing(16, 2, each=4))
     return nn.Sequential(*stem, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(16, 5))
 
 
@@ -217,8 +220,9 @@ def test_what_is_put_among_zeros_between_convolutions_stays_in_blocks(pads, axes
 
 
 @needs_blocks
-def test_depthwise_convolutions_and_weights_of_channels_stay_between_blocks():
-    model = Squeezing(48, 2)
+@pytest.mark.parametrize("each", [1, 4, 16])
+def test_convolutions_of_groups_and_weights_of_channels_stay_between_blocks(each):
+    model = Squeezing(48, 2, each)
     parameters = list(model.parameters())
 
     def function(x):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import clnet
 from clnet.kernels.conv.conv_geometry import ConvGeometry, Direction
 from clnet.kernels.conv_blocked import blocked_strips
 from clnet.kernels.conv_blocked.blocked_form import BlockedAlgorithm, BlockedForm
@@ -57,6 +58,20 @@ def test_groups_with_bias_and_a_value_that_is_added(where):
     side = Side(where, target_of(where, 8), case, Direction.FORWARD, form)
     added = np.random.default_rng(1).standard_normal(case.forward().shape, dtype=np.float32)
     check(side, bias=True, added=added, activation="relu")
+
+
+@pytest.mark.parametrize("geometry", ["whole-block", "half-block"])
+def test_infinities_stay_in_their_group(geometry, where):
+    if where.traits.dedicated_local_memory:
+        pytest.skip("blocked arrays are chosen on CPU-shaped devices only")
+    g = GROUPED[geometry][0]
+    x = np.ones((g.n, g.ic, g.h, g.w), np.float32)
+    x[:, : g.icg] = np.inf
+    layer = clnet.nn.Conv2d(g.ic, g.oc, (g.kh, g.kw), groups=g.groups)
+    with clnet.no_grad():
+        y = clnet.compile(layer)(clnet.tensor(x)).numpy()
+    assert np.isfinite(y[:, g.ocg :]).all()
+    assert not np.isfinite(y[:, : g.ocg]).any()
 
 
 def test_groups_that_share_blocks_unevenly_stay_plain(where):
