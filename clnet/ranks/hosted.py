@@ -52,8 +52,8 @@ def checked_tensor(
     if mode.current().tracer is not None and not traced:
         raise TraceError(
             op_name,
-            "a function that clnet.compile traces exchanges tensors, but by reduce and lists of "
-            "all_gather and reduce_scatter",
+            "a function that clnet.compile traces exchanges tensors, but not by reduce and "
+            "reduce_scatter",
             line=users_line(),
             remedy="Compile what lies before and behind it",
         )

@@ -263,31 +263,23 @@ def all_gather(
     """
     name = "all_gather"
     members = group_of(name, group)
-    x = checked_tensor(name, tensor)
+    x = checked_tensor(name, tensor, traced=True)
     if members is None:
         return None
-    targets = checked_tensors(name, tensor_list, "tensor_list", count=members.size(), like=x)
+    size, rank = members.size(), members.rank()
+    targets = checked_tensors(name, tensor_list, "tensor_list", count=size, like=x, traced=True)
+    given = apart(x, *targets)
 
     def agree(wish: int = 0) -> set[int]:
         return members.agree(name, dtype=x.dtype.name, shape=x.shape, size=x.numel(), wish=wish)
 
-    if x.numel() and may_add(x.device):
-        rows = x.detach().new_empty((members.size(), x.numel()))
+    def by_host(parts: Sequence[np.ndarray], rows: Sequence[np.ndarray]) -> None:
+        collect(members, parts[0], rows)
 
-        def part() -> None:
-            for row, y in zip(rows, targets, strict=True):
-                y.detach().copy_(row.reshape(tuple(y.shape)))
-
-        writes = [targets], part
-        return _gathered_where_it_lies(name, members, rows, x, agree, writes, async_op=async_op)
-    given = apart(x, *targets)
-
-    def job() -> None:
-        agree()
-        with read_only(given) as (mine,), writable(*targets, read=False) as rows:
-            collect(members, mine, rows)
-
-    return members.exchange([targets], job, async_op)
+    takes = [(i, 0, i) for i in range(size) if i != rank]
+    move = Move(name, members, [given], targets, agree, by_host)
+    move = move._replace(gives=[0], takes=takes, keeps=(0, rank))
+    return begin_move(move, [targets], async_op=async_op)
 
 
 def all_gather_into_tensor(
@@ -315,8 +307,7 @@ def all_gather_into_tensor(
         return members.agree(name, dtype=x.dtype.name, shape=x.shape, size=x.numel(), wish=wish)
 
     if x.numel() and may_add(y.device):
-        writes = [y], _nothing
-        return _gathered_where_it_lies(name, members, y, x, agree, writes, async_op=async_op)
+        return _gathered_where_it_lies(name, members, y, x, agree, async_op=async_op)
     x = apart(x, y)
 
     def agreed() -> bool:
@@ -347,7 +338,6 @@ def _gathered_where_it_lies(
     y: Tensor,
     x: Tensor,
     agree: Callable[[int], set[int]],
-    writes: tuple[Sequence[Any], Callable[[], None]],
     *,
     async_op: bool,
 ) -> Work | None:
@@ -356,9 +346,7 @@ def _gathered_where_it_lies(
     Args:
         name, members, y, x, async_op: as there.
         agree: tells the other ranks a wish, and gives those of all.
-        writes: what the handle's ``result`` gives, and what is done behind the exchange.
     """
-    result, finish = writes
     y.detach().reshape(members.size(), -1)[members.rank()].copy_(x.detach().reshape(-1))
 
     def meet(given: Sequence[Visit | Marked]) -> None:
@@ -379,15 +367,7 @@ def _gathered_where_it_lies(
         )
     given = visit(y.array)
 
-    def job() -> None:
-        reduced_where_it_lies(y, given, meet)
-        finish()
-
-    return members.exchange(result, job, async_op)
-
-
-def _nothing() -> None:
-    """What is left to be done where elements come to their place."""
+    return members.exchange([y], lambda: reduced_where_it_lies(y, given, meet), async_op)
 
 
 def check_parts(name: str, members: Group, *, whole: Tensor, part: Tensor) -> None:

@@ -171,14 +171,17 @@ def in_a_plan(rank: int, size: int) -> None:
         turned = [clnet.zeros(N - 1 if r == rank == 0 else N) for r in range(size)]
         parts = [x[: N - 1] if r == rank == 0 else x.clone() for r in range(size)]
         dist.all_to_all(turned, parts)
+        everyone = [clnet.zeros(N) for _ in range(size)]
+        dist.all_gather(everyone, x)
         begun.wait()
-        return first + 1, single, mine, clnet.stack(rows), turned[-1]
+        return first + 1, clnet.stack(everyone), single, mine, clnet.stack(rows), turned[-1]
 
     compiled = clnet.compile(step)
     for number in range(4):
         x = clnet.full((N,), float(rank + number))
         run: Any = step if number == 2 else compiled
-        first, single, mine, rows, last = run(x)
+        first, everyone, single, mine, rows, last = run(x)
+        assert (everyone == clnet.arange(size)[:, None] + number).all()
         assert (first == 2 * (size - 1 + number) + 1).all()
         assert (single == clnet.arange(size)[:, None] + number + rank).all()
         assert (mine == number + rank).all()
