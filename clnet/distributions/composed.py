@@ -203,6 +203,10 @@ class TransformedDistribution(Distribution):
         whole = ComposeTransform(given)
         shape = (*base_distribution.batch_shape, *base_distribution.event_shape)
         more = whole.domain.event_dim - len(base_distribution.event_shape)
+        wide = whole.inverse_shape(whole.forward_shape(shape))
+        if wide != shape:  # else all elements of a transform's tensors would share one draw
+            batch = wide[: len(wide) - len(base_distribution.event_shape)]
+            base_distribution, shape = base_distribution.expand(batch), wide
         self.base_dist = Independent(base_distribution, more) if more > 0 else base_distribution
         shape = whole.forward_shape(shape)
         events = whole.codomain.event_dim + max(-more, 0)
