@@ -280,6 +280,12 @@ def test_a_continuous_bernoulli_variable_of_a_large_logit_has_a_density():
         assert w.grad.isfinite().item()
 
 
+def test_the_density_of_a_gamma_variable_is_asked_at_a_number():
+    found = [d.Gamma(a, 1.0).log_prob(0).item() for a in (0.5, 1.0, 2.0)]
+    assert found == [np.inf, 0, -np.inf]
+    assert d.Chi2(2.0).log_prob(1).item() == pytest.approx(scipy.stats.chi2(2).logpdf(1))
+
+
 def test_each_element_of_a_transform_has_a_draw_of_its_own():
     normal, wide = d.Normal(0.0, 1.0), clnet.ones(5)
     for transform in (
