@@ -347,6 +347,7 @@ def _shifted(x: Tensor) -> Tensor:
 class LowerCholeskyTransform(Transform):
     """The lower triangle of matrices, with ``exp`` of the diagonal."""
 
+    bijective = False
     domain = constraint.independent(constraint.real, 2)
     codomain = constraint.lower_cholesky
 
@@ -360,6 +361,7 @@ class LowerCholeskyTransform(Transform):
 class PositiveDefiniteTransform(Transform):
     """The product of :class:`LowerCholeskyTransform`'s triangle with its transpose."""
 
+    bijective = False
     domain = constraint.independent(constraint.real, 2)
     codomain = constraint.positive_definite
 

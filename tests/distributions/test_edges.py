@@ -292,16 +292,25 @@ def test_each_element_of_a_transform_has_a_draw_of_its_own():
         d.AffineTransform(clnet.zeros(5), wide),
         d.AffineTransform(clnet.zeros(5), 1.0).inv,
         d.ComposeTransform([d.ExpTransform(), d.PowerTransform(wide)]),
-        d.AffineTransform(0.0, wide, event_dim=1),
     ):
         made = d.TransformedDistribution(normal, transform)
-        events = transform.codomain.event_dim
-        assert (made.batch_shape, made.event_shape) == (((), (5,)) if events else ((5,), ()))
+        assert (made.batch_shape, made.event_shape) == ((5,), ())
         drawn = made.sample((2,))
         assert drawn.shape == (2, 5)
         assert len(set(drawn.flatten().tolist())) == 10
-        assert made.log_prob(drawn).shape == drawn.shape[: 2 - events]
-        assert made.expand((3, *made.batch_shape)).sample().shape == (3, 5)
+        assert made.log_prob(drawn).shape == (2, 5)
+        assert made.expand((3, 5)).sample().shape == (3, 5)
+    rows = d.AffineTransform(0.0, wide, event_dim=1)
+    made = d.TransformedDistribution(normal.expand((1,)), rows)
+    assert (made.batch_shape, made.event_shape) == ((), (5,))
+    assert len(set(made.sample().tolist())) == 5
+    with pytest.raises(ArgumentError, match="the axes that the transforms take"):
+        d.TransformedDistribution(normal, rows)
+
+
+def test_factors_of_matrices_have_several_origins():
+    assert not d.LowerCholeskyTransform().bijective
+    assert not d.ComposeTransform([d.PositiveDefiniteTransform()]).bijective
 
 
 def test_inverses_of_inverses_are_what_they_were_of():
