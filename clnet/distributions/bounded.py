@@ -6,12 +6,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 from .. import ops
 from ..tensor import Tensor
 from . import constraint
 from .discrete import Binary
-from .parameter import clamp_probs
+from .parameter import Kept, clamp_probs
 
 
 class ContinuousBernoulli(Binary):
@@ -31,6 +32,7 @@ class ContinuousBernoulli(Binary):
 
     has_rsample = True
     support = constraint.unit_interval
+    probs: Any = Kept(lambda given: clamp_probs(given["logits"].sigmoid()))
 
     def __init__(
         self,

@@ -190,6 +190,9 @@ class TransformedDistribution(Distribution):
         base_distribution: the other one.
         transforms: one or several, the first is applied first.
         validate_args: as for :class:`Distribution`.
+
+    Raises:
+        ArgumentError: if it has fewer axes than the transforms take.
     """
 
     def __init__(
@@ -203,6 +206,14 @@ class TransformedDistribution(Distribution):
         whole = ComposeTransform(given)
         shape = (*base_distribution.batch_shape, *base_distribution.event_shape)
         more = whole.domain.event_dim - len(base_distribution.event_shape)
+        if len(shape) < whole.domain.event_dim:
+            law = "the distribution has the axes that the transforms take"
+            needed = whole.domain.event_dim
+            raise ArgumentError("TransformedDistribution", law, shape=shape, axes=needed)
+        wide = whole.inverse_shape(whole.forward_shape(shape))
+        if wide != shape:  # else all elements of a transform's tensors would share one draw
+            batch = wide[: len(wide) - len(base_distribution.event_shape)]
+            base_distribution, shape = base_distribution.expand(batch), wide
         self.base_dist = Independent(base_distribution, more) if more > 0 else base_distribution
         shape = whole.forward_shape(shape)
         events = whole.codomain.event_dim + max(-more, 0)

@@ -139,7 +139,10 @@ class Gamma(Distribution):
         shape = self._extended_shape(sample_shape)
         return draw_gamma(self.concentration, shape) / self.rate
 
-    def log_prob(self, value: Tensor) -> Tensor:
+    def log_prob(self, value: Tensor | float) -> Tensor:
+        """Of a number, too, as PyTorch's."""
+        if not isinstance(value, Tensor):
+            value = self.rate.new_tensor(value)
         self._validate_sample(value)
         if self.rate.dtype.differentiable:  # as PyTorch has it; whole numbers would cut fractions
             value = value.to(self.rate.dtype)

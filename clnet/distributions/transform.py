@@ -11,6 +11,7 @@ from ..creation import eye
 from ..errors import ShapeError
 from ..inspection import finfo
 from ..tensor import Tensor
+from ..values.shapes import broadcast_shapes
 from . import constraint
 from .distribution import summed
 from .parameter import tril_matrix_to_vec, vec_to_tril_matrix
@@ -53,6 +54,12 @@ identity_transform = ComposeTransform([])
 
 _InverseTransform = type(Transform().inv)
 """By which programs know it."""
+
+
+def _wide(name: str, shape: Sequence[int], *settings: Any) -> tuple[int, ...]:
+    """A shape broadcast with those of settings that are tensors."""
+    given = (tuple(x.shape) for x in settings if isinstance(x, Tensor))
+    return tuple(broadcast_shapes(name, tuple(shape), *given))
 
 
 def _sign(number: Tensor | float) -> Any:
@@ -111,6 +118,12 @@ class AffineTransform(Transform):
         else:
             found = ops.full_like(x, math.log(abs(self.scale)))
         return summed(found, self.event_dim)
+
+    def forward_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
+        """Broadcast with that of ``loc`` and ``scale``."""
+        return _wide("AffineTransform", shape, self.loc, self.scale)
+
+    inverse_shape = forward_shape
 
 
 def _clipped(p: Tensor) -> Tensor:
@@ -203,6 +216,12 @@ class PowerTransform(Transform):
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         """``log |exponent y / x|``."""
         return (self.exponent * y / x).abs().log()
+
+    def forward_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
+        """Broadcast with that of the exponent."""
+        return _wide("PowerTransform", shape, self.exponent)
+
+    inverse_shape = forward_shape
 
 
 class AbsTransform(Transform):
@@ -328,6 +347,7 @@ def _shifted(x: Tensor) -> Tensor:
 class LowerCholeskyTransform(Transform):
     """The lower triangle of matrices, with ``exp`` of the diagonal."""
 
+    bijective = False
     domain = constraint.independent(constraint.real, 2)
     codomain = constraint.lower_cholesky
 
@@ -341,6 +361,7 @@ class LowerCholeskyTransform(Transform):
 class PositiveDefiniteTransform(Transform):
     """The product of :class:`LowerCholeskyTransform`'s triangle with its transpose."""
 
+    bijective = False
     domain = constraint.independent(constraint.real, 2)
     codomain = constraint.positive_definite
 

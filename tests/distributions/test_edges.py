@@ -271,6 +271,48 @@ def test_covariances_may_be_small_large_and_many():
     assert not d.constraints.positive_definite.check(clnet.ones(2, 3)).any().item()
 
 
+def test_a_continuous_bernoulli_variable_of_a_large_logit_has_a_density():
+    for logit, x, expected in ((50.0, 1.0, 2.7690), (-1e38, 0.0, 2.7690), (-200.0, 0.3, -57.2310)):
+        w = clnet.tensor(logit, requires_grad=True)
+        found = d.ContinuousBernoulli(logits=w).log_prob(clnet.tensor(x))
+        assert found.item() == pytest.approx(expected, abs=1e-3)
+        found.backward()
+        assert w.grad.isfinite().item()
+
+
+def test_the_density_of_a_gamma_variable_is_asked_at_a_number():
+    found = [d.Gamma(a, 1.0).log_prob(0).item() for a in (0.5, 1.0, 2.0)]
+    assert found == [np.inf, 0, -np.inf]
+    assert d.Chi2(2.0).log_prob(1).item() == pytest.approx(scipy.stats.chi2(2).logpdf(1))
+
+
+def test_each_element_of_a_transform_has_a_draw_of_its_own():
+    normal, wide = d.Normal(0.0, 1.0), clnet.ones(5)
+    for transform in (
+        d.AffineTransform(clnet.zeros(5), wide),
+        d.AffineTransform(clnet.zeros(5), 1.0).inv,
+        d.ComposeTransform([d.ExpTransform(), d.PowerTransform(wide)]),
+    ):
+        made = d.TransformedDistribution(normal, transform)
+        assert (made.batch_shape, made.event_shape) == ((5,), ())
+        drawn = made.sample((2,))
+        assert drawn.shape == (2, 5)
+        assert len(set(drawn.flatten().tolist())) == 10
+        assert made.log_prob(drawn).shape == (2, 5)
+        assert made.expand((3, 5)).sample().shape == (3, 5)
+    rows = d.AffineTransform(0.0, wide, event_dim=1)
+    made = d.TransformedDistribution(normal.expand((1,)), rows)
+    assert (made.batch_shape, made.event_shape) == ((), (5,))
+    assert len(set(made.sample().tolist())) == 5
+    with pytest.raises(ArgumentError, match="the axes that the transforms take"):
+        d.TransformedDistribution(normal, rows)
+
+
+def test_factors_of_matrices_have_several_origins():
+    assert not d.LowerCholeskyTransform().bijective
+    assert not d.ComposeTransform([d.PositiveDefiniteTransform()]).bijective
+
+
 def test_inverses_of_inverses_are_what_they_were_of():
     power = d.PowerTransform(2.0).inv
     both = d.ComposeTransform([d.ExpTransform(), d.AffineTransform(1.0, 2.0)])
