@@ -404,3 +404,17 @@ def test_packages_ask_whether_data_are_a_shuffled_pipe():
     assert orders[0] == orders[1] != orders[2]
     assert sorted(found) == sorted(orders[0]) == list(range(9))
     assert list(data.graph_settings.apply_shuffle_settings(found, shuffle=False)) == list(range(9))
+
+
+def test_figures_may_be_written_and_flushed_behind_the_end(tmp_path):
+    board = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    writer = clnet.utils.tensorboard.SummaryWriter(tmp_path)
+    writer.add_scalar("x", 1.0, 0)
+    for _ in range(2):  # as lightning's logger ends, and saves once more
+        writer.close()
+        writer.flush()
+    writer.add_scalar("x", 2.0, 1)
+    writer.close()
+    assert len(list(tmp_path.iterdir())) == 2
+    events = board.EventAccumulator(str(tmp_path)).Reload().Scalars("x")
+    assert [event.value for event in events] == [1.0, 2.0]
