@@ -418,3 +418,16 @@ def test_figures_may_be_written_and_flushed_behind_the_end(tmp_path):
     assert len(list(tmp_path.iterdir())) == 2
     events = board.EventAccumulator(str(tmp_path)).Reload().Scalars("x")
     assert [event.value for event in events] == [1.0, 2.0]
+
+
+def test_operations_of_models_without_elements_are_counted():
+    x, model = clnet.empty(2, 32, device="meta"), nn.Linear(32, 2, device="meta")
+    flops = []
+    for walks_back in (False, True):
+        with clnet.utils.flop_counter.FlopCounterMode(display=False) as counter:
+            y = model(x)
+            if walks_back:
+                y.sum().backward()
+        flops.append(counter.get_total_flops())
+        assert counter.get_flop_counts()["Global"] == {"meta": flops[-1]}
+    assert 2 * 2 * 32 * 2 <= flops[0] < flops[1]
