@@ -431,3 +431,19 @@ def test_operations_of_models_without_elements_are_counted():
         flops.append(counter.get_total_flops())
         assert counter.get_flop_counts()["Global"] == {"meta": flops[-1]}
     assert 2 * 2 * 32 * 2 <= flops[0] < flops[1]
+
+
+def test_trainers_end_a_profiler_that_records(tmp_path):
+    assert not clnet.autograd._profiler_enabled()
+    running = clnet.profiler.profiler.profile()
+    running.start()
+    clnet.ones(2) + 1
+    assert clnet.autograd._profiler_enabled()
+    clnet.autograd._disable_profiler()
+    assert not clnet.autograd._profiler_enabled()
+    events = running.function_events  # as trainers print them
+    assert "Name" in events.key_averages(group_by_input_shapes=True).table(row_limit=2)
+    events.export_chrome_trace(str(tmp_path / "trace.json"))
+    assert (tmp_path / "trace.json").stat().st_size
+    with pytest.raises(ArgumentError, match="sums by name"):
+        events.key_averages().export_chrome_trace("nowhere")
