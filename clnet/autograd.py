@@ -50,6 +50,8 @@ _LATER = {
     "profiler": (".compat.profiler", ""),
     "set_detect_anomaly": (".autodiff.anomaly", "set_detect_anomaly"),
     "variable": (".autodiff.variable", ""),
+    "_disable_profiler": (".compat.profiler", "disable_profiler"),
+    "_profiler_enabled": (".compat.profiler", "profiler_enabled"),
     "_is_checkpoint_valid": (".autodiff.variable", "is_checkpoint_valid"),
 }
 

@@ -404,3 +404,46 @@ def test_packages_ask_whether_data_are_a_shuffled_pipe():
     assert orders[0] == orders[1] != orders[2]
     assert sorted(found) == sorted(orders[0]) == list(range(9))
     assert list(data.graph_settings.apply_shuffle_settings(found, shuffle=False)) == list(range(9))
+
+
+def test_figures_may_be_written_and_flushed_behind_the_end(tmp_path):
+    board = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    writer = clnet.utils.tensorboard.SummaryWriter(tmp_path)
+    writer.add_scalar("x", 1.0, 0)
+    for _ in range(2):  # as lightning's logger ends, and saves once more
+        writer.close()
+        writer.flush()
+    writer.add_scalar("x", 2.0, 1)
+    writer.close()
+    assert len(list(tmp_path.iterdir())) == 2
+    events = board.EventAccumulator(str(tmp_path)).Reload().Scalars("x")
+    assert [event.value for event in events] == [1.0, 2.0]
+
+
+def test_operations_of_models_without_elements_are_counted():
+    x, model = clnet.empty(2, 32, device="meta"), nn.Linear(32, 2, device="meta")
+    flops = []
+    for walks_back in (False, True):
+        with clnet.utils.flop_counter.FlopCounterMode(display=False) as counter:
+            y = model(x)
+            if walks_back:
+                y.sum().backward()
+        flops.append(counter.get_total_flops())
+        assert counter.get_flop_counts()["Global"] == {"meta": flops[-1]}
+    assert 2 * 2 * 32 * 2 <= flops[0] < flops[1]
+
+
+def test_trainers_end_a_profiler_that_records(tmp_path):
+    assert not clnet.autograd._profiler_enabled()
+    running = clnet.profiler.profiler.profile()
+    running.start()
+    clnet.ones(2) + 1
+    assert clnet.autograd._profiler_enabled()
+    clnet.autograd._disable_profiler()
+    assert not clnet.autograd._profiler_enabled()
+    events = running.function_events  # as trainers print them
+    assert "Name" in events.key_averages(group_by_input_shapes=True).table(row_limit=2)
+    events.export_chrome_trace(str(tmp_path / "trace.json"))
+    assert (tmp_path / "trace.json").stat().st_size
+    with pytest.raises(ArgumentError, match="sums by name"):
+        events.key_averages().export_chrome_trace("nowhere")

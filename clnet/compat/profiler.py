@@ -11,6 +11,7 @@ ran in it.
 from __future__ import annotations
 
 import functools
+import sys
 import time
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
@@ -105,6 +106,22 @@ class FunctionEvent:
 
 class EventList(list[Any]):
     """Events, as PyTorch's profiler gives them."""
+
+    _profile: Any = None  # whose events they are, if all of it
+
+    def key_averages(self, *args: Any, **given: Any) -> EventList:
+        """Sums by name, as :meth:`profile.key_averages`; of sums, themselves."""
+        return self if self._profile is None else self._profile.key_averages()
+
+    def export_chrome_trace(self, path: str) -> None:
+        """As :meth:`profile.export_chrome_trace`.
+
+        Raises:
+            ArgumentError: if these are no events of a whole profile.
+        """
+        if self._profile is None:
+            raise ArgumentError("export_chrome_trace", "sums by name have no order; ask events()")
+        self._profile.export_chrome_trace(path)
 
     @property
     def self_cpu_time_total(self) -> float:
@@ -372,6 +389,7 @@ class profile:  # noqa: N801 - PyTorch's name
             ArgumentError: if nothing was recorded yet.
         """
         found = EventList()
+        found._profile = self
         for command in self._complete("events").commands:
             event = FunctionEvent(op_of(command) or command.name)
             event.add(command.host_seconds, command.seconds, command.flops, command.allocated_bytes)
@@ -423,6 +441,11 @@ class profile:  # noqa: N801 - PyTorch's name
         """``key_averages().table()``."""
         return self.key_averages().table(**given)
 
+    @property
+    def function_events(self) -> EventList:
+        """:meth:`events`, as ``autograd.profiler.profile`` has them."""
+        return self.events()
+
     def total_average(self) -> FunctionEvent:
         """``key_averages().total_average()``."""
         return self.key_averages().total_average()
@@ -436,6 +459,17 @@ class profile:  # noqa: N801 - PyTorch's name
         """Taken: traces have no notes."""
 
     add_metadata_json = add_metadata
+
+
+def profiler_enabled() -> bool:
+    """Whether any profiler records."""
+    return bool(profile.running)
+
+
+def disable_profiler() -> None:
+    """End those that record, as trainers do behind an error."""
+    for running in tuple(profile.running):
+        running.stop()
 
 
 def kineto_available() -> bool:
@@ -470,5 +504,6 @@ def _taken(*args: Any, **kwargs: Any) -> None:
     """A setting of PyTorch's profiler."""
 
 
+profiler = sys.modules[__name__]  # PyTorch's module of the classes
 _utils = ModuleType("torch.profiler._utils", "Of PyTorch's profiler.")
 _utils.__dict__["_init_for_cuda_graphs"] = _taken

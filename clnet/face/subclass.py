@@ -66,7 +66,7 @@ _OWN = {"_node", "array", "hooks", "index", "node", "source", "version"}
 # Without a door of their own, for the sake of all tensors that are of no subclass.
 _DOORS = {
     "detach": checked(Tensor.detach, "detach", known_as=Tensor.detach),
-    "to": checked(to, "to", known_as=Tensor.to),
+    "to": checked(to, "to", known_as=vars(Tensor)["to"]),
 }
 
 

@@ -173,6 +173,7 @@ class SWALR(LRScheduler):
         swa_lr: the rate that stays, one for all groups or one for each.
         anneal_epochs: steps until then.
         anneal_strategy: ``"cos"`` or ``"linear"``.
+        last_epoch: where the count begins, less 1; the way begins there, too, as PyTorch's.
 
     Raises:
         ArgumentError: if a setting is no good, or there is not a rate for each group.
@@ -186,6 +187,7 @@ class SWALR(LRScheduler):
         swa_lr: float | Sequence[float],
         anneal_epochs: int = 10,
         anneal_strategy: str = "cos",
+        last_epoch: int = -1,
     ) -> None:
         if anneal_strategy not in ("cos", "linear") or anneal_epochs < 0:
             raise ArgumentError(
@@ -197,7 +199,8 @@ class SWALR(LRScheduler):
         self.swa_lrs = for_each_group("SWALR", optimizer.param_groups, swa_lr)
         self.anneal_epochs = anneal_epochs
         self.anneal_strategy = anneal_strategy
-        super().__init__(optimizer)
+        self._begun = last_epoch + 1
+        super().__init__(optimizer, last_epoch)
 
     def rate(self, base_lr: float, steps: int, group: int) -> float:
         """As far from the base rate as steps have gone."""
@@ -212,5 +215,6 @@ class SWALR(LRScheduler):
 
     def _part(self, steps: int) -> float:
         """The part of the way that lies behind."""
-        t = min(1.0, steps / self.anneal_epochs) if self.anneal_epochs else 1.0
+        gone = max(steps - self._begun, 0)
+        t = min(1.0, gone / self.anneal_epochs) if self.anneal_epochs else 1.0
         return t if self.anneal_strategy == "linear" else (1 - math.cos(math.pi * t)) / 2

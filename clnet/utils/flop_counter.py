@@ -5,10 +5,13 @@ PyTorch counts those of products, convolutions and attention; clnet counts those
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import ExitStack
 from typing import Any
 
+from ..device import device
 from ..profiling import Profile, profile
+from ..values import mode
 
 __all__ = ["FlopCounterMode"]
 
@@ -33,10 +36,19 @@ class FlopCounterMode:
         self.depth, self.display = depth, display
         self._profile = Profile()
         self._stack = ExitStack()
+        self._on_meta: Counter[str] = (
+            Counter()
+        )  # by module: nothing runs there, so none is observed
 
     def __enter__(self) -> FlopCounterMode:
         self._profile = self._stack.enter_context(profile())
+        self._on_meta.clear()
+        queue: Any = device("meta").queue  # no device's own, which has no count
+        self._stack.enter_context(queue.counting(self._count_on_meta))
         return self
+
+    def _count_on_meta(self, flops: int) -> None:
+        self._on_meta[mode.current().module_path] += flops
 
     def __exit__(self, *raised: object) -> None:
         self._stack.close()
@@ -45,17 +57,18 @@ class FlopCounterMode:
 
     def get_total_flops(self) -> int:
         """All of them; complete after the block."""
-        return sum(c.flops for c in self._profile.commands)
+        return sum(c.flops for c in self._profile.commands) + self._on_meta.total()
 
     def get_flop_counts(self) -> dict[str, dict[str, int]]:
-        """By module, ``"Global"`` for all, and op."""
+        """By module, ``"Global"`` for all, and op; what is on ``meta`` is one, ``"meta"``."""
         found: dict[str, dict[str, int]] = {"Global": {}}
-        for command in self._profile.commands:
-            parts = command.module_path.split(".") if command.module_path else []
+        counted = [(c.module_path, c.op, c.flops) for c in self._profile.commands]
+        for path, op, flops in (*counted, *((p, "meta", n) for p, n in self._on_meta.items())):
+            parts = path.split(".") if path else []
             places = ["Global", *(".".join(parts[: i + 1]) for i in range(len(parts)))]
             for place in places:
                 ops = found.setdefault(place, {})
-                ops[command.op] = ops.get(command.op, 0) + command.flops
+                ops[op] = ops.get(op, 0) + flops
         return found
 
     def get_table(self, depth: int | None = None) -> str:

@@ -68,6 +68,7 @@ class SummaryWriter:
         Path(folder).mkdir(parents=True, exist_ok=True)
         self._events: Any = event_pb2
         self._proto: Any = summary_pb2
+        self._open: Any = EventFileWriter
         self._writer: Any = EventFileWriter(self.log_dir)
 
     def __enter__(self) -> SummaryWriter:
@@ -100,6 +101,8 @@ class SummaryWriter:
             step=0 if global_step is None else int(global_step),
             summary=summary,
         )
+        if self._writer is None:  # as PyTorch's: after close() a new file is begun
+            self._writer = self._open(self.log_dir)
         self._writer.add_event(event)
 
     def _write(self, value: Any, step: int | None, when: float | None) -> None:
@@ -399,11 +402,14 @@ class SummaryWriter:
 
     def flush(self) -> None:
         """Write what is waiting."""
-        self._writer.flush()
+        if self._writer is not None:
+            self._writer.flush()
 
     def close(self) -> None:
-        """Write what is waiting, and close the file."""
-        self._writer.close()
+        """Write what is waiting, and close the file; what is written afterwards begins another."""
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
 
 
 def _on_host(values: Any) -> np.ndarray:

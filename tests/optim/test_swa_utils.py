@@ -180,3 +180,18 @@ def test_settings_of_the_schedule_are_checked():
 def test_decay_is_checked(make, decay):
     with pytest.raises(ArgumentError, match=r"decay lies in \[0, 1\]"):
         getattr(clnet.optim.swa_utils, make)(decay)
+
+
+@pytest.mark.parametrize("last_epoch", [-1, 0, 4])
+def test_the_way_to_the_last_rate_begins_where_the_count_does(last_epoch):
+    """As PyTorch's, whose ``last_epoch`` lightning's averaging gives."""
+    optimizer = clnet.optim.SGD([clnet.nn.Parameter(clnet.ones(1))], lr=0.5)
+    optimizer.param_groups[0]["initial_lr"] = 0.5
+    given = {"swa_lr": 0.1, "anneal_epochs": 4, "anneal_strategy": "linear"}
+    scheduler, rates = clnet.optim.swa_utils.SWALR(optimizer, **given, last_epoch=last_epoch), []
+    for _ in range(6):
+        rates.append(optimizer.param_groups[0]["lr"])
+        optimizer.step()
+        scheduler.step()
+    np.testing.assert_allclose(rates, [0.5, 0.4, 0.3, 0.2, 0.1, 0.1])
+    assert scheduler.last_epoch == last_epoch + 7

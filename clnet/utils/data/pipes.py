@@ -44,7 +44,8 @@ class ShufflerIterDataPipe(IterDataPipe):
         unbatch_level: int = 0,
     ) -> None:
         self.datapipe, self.buffer_size = datapipe, buffer_size
-        self._enabled, self._seed = default, None
+        self._enabled = default
+        self._seed: int | None = None
 
     def set_shuffle(self, shuffle: bool = True) -> ShufflerIterDataPipe:  # noqa: FBT001, FBT002
         """Whether it is shuffled from the next pass on; gives itself."""
