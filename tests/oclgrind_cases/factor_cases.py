@@ -24,6 +24,7 @@ MODULES = tuple(
     import_module(f"clnet.kernels.factor.{name}")
     for name in (
         *("householder", "triangle", "symmetric", "spectrum", "schur", "eigenvectors", "rotations"),
+        "rotations_alone",
         *("unitary", "complex_schur", "complex_triangle"),
     )
 )

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from ...array import Array
 from ...device import Launch, Scratch, Target
-from ...values.shapes import round_up
-from ..grid import filled, in_groups, lanes_of
-from ..kernel import Constraint, Kernel, by_name, joined
+from ..grid import in_groups
+from ..kernel import Constraint, Kernel, by_name
 from ..moving import copy
 from .householder import group_of
+from .rotations_alone import rows_alone
 from .spectrum import real_of
 
 _GPU_TEAM = 16
@@ -18,7 +18,6 @@ _ROWS = Kernel(
     "factor/rotations.mako",
     constraints=(Constraint("group % team == 0", "a group is whole teams"),),
 )
-_ALONE = Kernel("orthogonal_rows_alone", "factor/rotations_alone.mako")
 
 
 def orthogonal_rows(
@@ -36,7 +35,7 @@ def orthogonal_rows(
     if x.size == 0:
         return []
     if not in_groups(target.traits):
-        return _rows_alone(target, lengths, y, rotation, x)
+        return rows_alone(target, lengths, y, rotation, x)
     batch, count, n = x.shape
     group = group_of(target)
     memory = Scratch(x.device)
@@ -50,33 +49,6 @@ def orthogonal_rows(
             by_name("count n x s y r v", count, n, work, lengths, y, scratch, rotation),
             global_size=(batch * group,),
             local_size=(group,),
-            flops=56 * batch * n * count**2,
-            bytes=2 * x.nbytes,
-        ),
-    ]
-
-
-def _rows_alone(
-    target: Target, lengths: Array, y: Array, rotation: Array | None, x: Array
-) -> list[Launch]:
-    """An item a matrix, with vectors."""
-    batch, count, n = x.shape
-    lanes = filled(lanes_of(target, x.dtype.itemsize), n)
-    pitch, wide = round_up(n, lanes), round_up(count, lanes)
-    memory, wanted = Scratch(x.device), rotation is not None
-    work = Array.scratch(memory, (batch, count, pitch), x.dtype)
-    norms = Array.scratch(memory, (batch, count), x.dtype)
-    turned = Array.scratch(memory, (batch, count, wide), x.dtype) if wanted else None
-    return [
-        *copy(target, work.view(x.shape, work.strides), x),
-        _ALONE.launch(
-            {**real_of(x), "lanes": lanes, "vectors": wanted},
-            joined(
-                by_name("count n pitch wide", count, n, pitch, wide),
-                by_name("x norms s y r v", work, norms, lengths, y, turned, rotation),
-            ),
-            global_size=(batch,),
-            local_size=(1,),
             flops=56 * batch * n * count**2,
             bytes=2 * x.nbytes,
         ),

@@ -1,7 +1,8 @@
 ## kernel rotations_alone: vectors turned in pairs until they are orthogonal, a matrix an item
 ##
-## layout orthogonal_rows of rotations.mako for CPUs: rows are whole vectors, zeros behind their ends,
-##        and what does not hang together (a pair's sums and roots, the next pair's) is close by
+## layout orthogonal_rows of rotations.mako for CPUs: rows are whole vectors, with zeros behind
+##        their ends; pairs that follow each other share no row, so that a processor has several on
+##        their way
 ## param  ctype: str                 float or double
 ## param  eps: str                   C literal: the spacing of numbers at 1
 ## param  lanes: int                 of a vector, 2 or more
@@ -11,7 +12,7 @@
 ## arg    n: int                           their elements
 ## arg    pitch: int                       elements of a row, whole vectors
 ## arg    wide: int                        elements of a row of r, whole vectors
-## arg    x: inout ctype[batch][count][pitch], may alias  what lies behind n is written
+## arg    x: inout ctype[batch][count][pitch], may alias  what is behind n is written
 ## arg    norms: out ctype[batch][count], may alias  scratch
 ## arg    s: out ctype[batch][count], may alias  their lengths, descending
 ## arg    y: out ctype[batch][count][n], may alias  the vectors in that order
