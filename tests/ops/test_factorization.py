@@ -462,27 +462,6 @@ def test_reflections_are_those_of_lapack():
     close(whole @ host, np.r_[np.triu(a.numpy())[:3], np.zeros((2, 3))], np.float32)
 
 
-def test_reflections_of_tiny_elements_are_orthogonal(device):
-    """What is left of equal columns is rounding of rounding, down to the smallest numbers."""
-    for shape in ((17, 9), (9, 17)):
-        q = linalg.qr(clnet.ones(*shape, device=device)).Q.numpy()
-        orthonormal(q, np.float32)
-        u, _, vh = (y.numpy() for y in linalg.svd(clnet.ones(*shape, device=device)))
-        orthonormal(u, np.float32)
-        orthonormal(vh.T, np.float32)
-    w, v = (y.numpy() for y in linalg.eigh(clnet.ones(17, 17, device=device)))
-    close(w, np.r_[np.zeros(16), 17], np.float32)
-    orthonormal(v, np.float32)
-
-
-def test_small_matrices_take_few_launches(device):
-    """One triangle is taken and scaled where values are found; a vector of columns is reflected."""
-    x = clnet.randn(3, 16, 16, device=device)
-    with clnet.profile(device) as p:
-        linalg.eigh(x, UPLO="U")
-    assert len(p.commands) == 1
-
-
 def test_indefinite_systems(device):
     rng = np.random.default_rng(7)
     for dtype in reals(device):

@@ -22,7 +22,7 @@
 ## % endif
 ##
 ## launch   an item a matrix, groups of one
-## numerics as orthogonal_rows; within a sweep squares of lengths are kept in step with the rotations
+## numerics as orthogonal_rows; within a sweep squares of lengths are kept in step with rotations
 <%def name="product(f, g, pitch, lanes)">
     {
         vector each = 0;
