@@ -5,17 +5,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import inf, isfinite, pi, prod
+from math import isfinite, pi, prod
 from typing import Any
 
 import numpy as np
 
+from .. import expr as e
 from .. import ops
 from ..array import Array
 from ..autodiff.tape import Node
 from ..creation import arange, empty, linspace
 from ..errors import ArgumentError, DtypeError, ShapeError
 from ..ops.machinery.function import PUBLIC_OPS, Face
+from ..ops.machinery.pointwise import evaluate
 from ..ops.strided import Strided
 from ..tensor import Tensor, tensor
 from ..values import mode
@@ -47,9 +49,8 @@ class Histogram(NamedTuple):
 def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> MinMax:
     """The least and the largest element, of all or along an axis."""
     if dim is None:
-        least, most = ops.amin(input), ops.amax(input)
         shape = (1,) * input.ndim if keepdim else ()
-        return MinMax(least.reshape(shape), most.reshape(shape))
+        return MinMax(ops.amin(input).reshape(shape), ops.amax(input).reshape(shape))
     return MinMax(ops.amin(input, dim, keepdim), ops.amax(input, dim, keepdim))
 
 
@@ -288,8 +289,7 @@ def _edges(input: Tensor, bins: int, range: Sequence[float] | None) -> Tensor:
     if range is not None:
         low, high = range
     else:
-        some = input.numel() > 0
-        low, high = (input.min().item(), input.max().item()) if some else (0.0, 1.0)
+        low, high = (0.0, 1.0) if not input.numel() else (input.min().item(), input.max().item())
     if not (isfinite(low) and isfinite(high) and low <= high):
         raise ArgumentError("histogram", "a range is finite and ascends", low=low, high=high)
     low, high = (low, high) if low != high else (low - 0.5, high + 0.5)
@@ -402,12 +402,14 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
         raise ArgumentError("renorm", "p is above 0", p=p)
     if not maxnorm >= 0:
         raise ArgumentError("renorm", "maxnorm is 0 or more", maxnorm=maxnorm)
-    if maxnorm == inf:
-        return input * 1
     axis = normalize_dim("renorm", dim, input.ndim)
     others = [k for k in np.arange(input.ndim).tolist() if k != axis]
     norm = ops.norm(input, p, dim=others, keepdim=True)
-    return input * ops.where(norm > maxnorm, maxnorm / (norm + 1e-7), 1.0)
+    return input * evaluate("renorm", _factor, [norm], [maxnorm])
+
+
+def _factor(norm: Any, most: Any) -> Any:
+    return e.where(norm > most, most / (norm + 1e-7), 1)
 
 
 def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, ...]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from .. import expr as e
 from ..device import Check
 from ..errors import ArgumentError, BoundsError, ShapeError
-from ..kernels.index import takes_extremes
+from ..kernels.index import first_extreme, meets_in_order, takes_extremes
 from ..values import mode
 from ..values.dtypes import bool_, int32, int64, uint8
 from ..values.plain import shown
@@ -37,7 +37,7 @@ from .machinery.function import Face, apply, op, require_same_dtype
 from .machinery.pointwise import apart, evaluate
 from .machinery.promotion import Operand
 from .rearrange import select
-from .scattered import combined, multiplied
+from .scattered import combined, met, multiplied
 from .shape import (
     Slice,
     clone,
@@ -406,6 +406,7 @@ def index_fill_(x: Tensor, dim: int, index: Tensor, value: Operand) -> Tensor:
     return overwrite(x, index_fill(x, dim, index, value), "index_fill_")
 
 
+_EXTREMES = {"amax": "most", "amin": "least"}
 _REDUCTIONS = ("sum", "prod", "mean", "amax", "amin")
 
 
@@ -463,10 +464,24 @@ def scatter_reduce_within(
         return to_dtype(found, bool_)
     if src.shape != index.shape:
         src = apply(Slice((0,) * src.ndim, (1,) * src.ndim, index.shape), src)
+    rows, how = _one_for_slices(x, axis, index), _EXTREMES.get(reduce)
+    in_order = meets_in_order(x.device.target)
     if reduce == "prod" and include_self:
-        return multiplied(x, axis, src, index, check)
+        return multiplied(x, axis, src, index, rows=rows, check=check)
+    if how is not None and include_self and in_order:
+        found = met(x.detach(), axis, src.detach(), index, how, rows=rows, check=check)
+        return _with_shares(found, x, axis, index, src, None)
     count = _counted(x, axis, index, check)
     named = count > 0
+    if how is not None and in_order:
+        first = first_extreme(x.dtype, largest=how == "most")
+        kept = to_dtype(where(named, first, x.detach()), x.dtype)
+        found = met(kept, axis, src.detach(), index, how, rows=rows, check=None)
+        return _with_shares(found, x, axis, index, src, named)
+    if how is not None:
+        largest = how == "most"
+        found = _extremes(x, axis, index, src, named, largest=largest, with_x=include_self)
+        return _with_shares(found, x, axis, index, src, None if include_self else named)
     if reduce in ("sum", "mean"):
         kept = x if include_self else where(named, 0, x)
         total = _added(to_dtype(kept, x.dtype), dim, index, src, None)
@@ -474,9 +489,8 @@ def scatter_reduce_within(
             return total
         shares = where(named, count + int(include_self), 1)
         return total / shares if x.dtype.is_floating_point else to_dtype(total // shares, x.dtype)
-    if reduce == "prod":
-        return multiplied(to_dtype(where(named, 1, x), x.dtype), axis, src, index, None)
-    return _extremes(x, dim, index, src, named, largest=reduce == "amax", with_x=include_self)
+    kept = to_dtype(where(named, 1, x), x.dtype)
+    return multiplied(kept, axis, src, index, rows=rows, check=None)
 
 
 @op(Face.METHOD)
@@ -493,7 +507,7 @@ def scatter_reduce_(
 
 def _extremes(
     x: Tensor,
-    dim: int,
+    axis: int,
     index: Tensor,
     src: Tensor,
     named: Tensor,
@@ -501,35 +515,50 @@ def _extremes(
     largest: bool,
     with_x: bool,
 ) -> Tensor:
-    """The extremes; elements that are equal to one share its gradient."""
+    """The extremes, off the tape, without an order: by atomics, or by a sort."""
     better = maximum if largest else minimum
     own, others = x.detach(), src.detach()
     if takes_extremes(x.device.target, x.dtype) and x.ndim:
-        axis = normalize_dim("scatter_reduce", dim, x.ndim)
         function = ExtremesAlong(axis, x.shape, largest)
         found = apply(function, contiguous(others), contiguous(index))
     else:
-        axis = normalize_dim("scatter_reduce", dim, x.ndim)
         found = combined(better, own.shape, axis, index, others)
-    found = where(named, better(found, own) if with_x else found, own)
+    return where(named, better(found, own) if with_x else found, own)
+
+
+def _with_shares(
+    found: Tensor, x: Tensor, axis: int, index: Tensor, src: Tensor, named: Tensor | None
+) -> Tensor:
+    """Extremes on the tape; elements that are equal to one share its gradient.
+
+    Args:
+        found: the extremes.
+        x: what they were found among, with ``src``.
+        axis: along which the index points.
+        index: places.
+        src: what it names.
+        named: where ``x`` takes no part; None: it takes part.
+    """
     if not x.requires_grad and not src.requires_grad:
         return found
-    rule = _shares(normalize_dim("scatter_reduce", dim, x.ndim), with_x)
-    return derived("scatter_reduce", rule, (x, src, index, named), (found,))
+    inputs = (x, src, index) if named is None else (x, src, index, named)
+    return derived("scatter_reduce", _shares(axis), inputs, (found,))
 
 
 @cache
-def _shares(axis: int, with_x: bool) -> Any:  # noqa: FBT001
+def _shares(axis: int) -> Any:
     def rule(inputs: Any, results: Any, grads: Any) -> Sequence[Any]:
-        x, src, index, named = inputs
+        x, src, index, *rest = inputs
         (found,), (g,) = results, grads
+        named = rest[0] if rest else _counted(x, axis, index, None) > 0
         # As in PyTorch an element that takes no part has its share of what equals it, unread.
         mine = logical_and(eq(x, found), named)
         theirs = eq(src, gather_within(found, axis, index))
         hits = _added(to_dtype(mine, g.dtype), axis, index, to_dtype(theirs, g.dtype), None)
         share = g / hits
-        mine = where(named, where(mine, share, 0.0) if with_x else 0.0, g)
-        return mine, where(theirs, gather_within(share, axis, index), 0.0), None, None
+        mine = where(named, 0.0 if rest else where(mine, share, 0.0), g)
+        theirs = where(theirs, gather_within(share, axis, index), 0.0)
+        return mine, theirs, *(None for _ in inputs[2:])
 
     return rule
 

@@ -17,15 +17,47 @@ from .create import positions
 from .index import GatherBackward, GatherRowsBackward, added_up, select_within
 from .join import cat
 from .machinery.function import Arrays, Function, Grads, Needs, Saved, apply
-from .shape import contiguous, narrow, reshape, to_dtype
+from .shape import contiguous, expand, narrow, reshape, to_dtype
 from .sort import argsort
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
 
 
+class MetAlong(Function):
+    """A dense ``x`` with the most, or least, of each element and those of ``src`` it is named for.
+
+    The index is as ``src``, or a vector for all lines along axis 1 of three. It knows no gradient:
+    its inputs are off the tape.
+
+    Attributes:
+        dim: the axis along which the index points.
+        how: ``"most"`` or ``"least"``.
+        check: reports what is out of range.
+    """
+
+    sixteen_bit = False
+    repeats = True
+
+    dim: int
+    how: str
+    check: Check | None = None
+
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
+        """A copy, then the elements in order."""
+        (y,), (x, src, index) = outputs, inputs
+        how = {"dim": self.dim, "check": self.check}
+        return [
+            *copy_launches(target, y, x),
+            *kernels.meet_along(target, y, src, index, self.how, **how),
+        ]
+
+
 class ProductsAlong(Function):
-    """A dense ``x``, each element times those of ``src`` whose index along ``dim`` names it."""
+    """A dense ``x``, each element times those of ``src`` whose index along ``dim`` names it.
+
+    The index is as that of :class:`MetAlong`.
+    """
 
     sixteen_bit = False
     repeats = True
@@ -37,9 +69,10 @@ class ProductsAlong(Function):
     def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         """A copy, then the elements in order."""
         (y,), (x, src, index) = outputs, inputs
+        how = {"dim": self.dim, "check": self.check}
         return [
             *copy_launches(target, y, x),
-            *kernels.multiply_along(target, y, src, index, dim=self.dim, check=self.check),
+            *kernels.meet_along(target, y, src, index, "times", **how),
         ]
 
     def of_complex(self, x: Tensor, src: Tensor, index: Tensor) -> Tensor:
@@ -50,10 +83,12 @@ class ProductsAlong(Function):
         """One pass forward and one back."""
         function = ProductsAlongBackward(self.dim)
         x, src, index = (saved.inputs[k] for k in range(3))
-        return (*apply(function, contiguous(grads[0]), x, src, index), None)
+        places = contiguous(for_all_lines(index, src))
+        return (*apply(function, contiguous(grads[0]), x, src, places), None)
 
     def decompose(self, x: Tensor, src: Tensor, index: Tensor) -> Tensor:
         """In products of neighbours behind a sort."""
+        index = for_all_lines(index, src)
         ones = index.new_ones(index.shape)
         named = added_up(GatherBackward(self.dim, x.shape), ones, contiguous(index)) > 0
         found = combined(mul, x.shape, self.dim, index, src)
@@ -82,12 +117,57 @@ class ProductsAlongBackward(Function):
         ]
 
 
-def multiplied(x: Tensor, axis: int, src: Tensor, index: Tensor, check: Check | None) -> Tensor:
-    """``x`` times the elements of ``src``, of the index's shape, that it names along an axis."""
-    function = ProductsAlong(axis, check)
+def for_all_lines(index: Tensor, src: Tensor) -> Tensor:
+    """An index of the shape of ``src``, of a vector for all its lines, too."""
+    if index.ndim == src.ndim:
+        return index
+    return expand(reshape(index, (1, index.numel(), 1)), src.shape)
+
+
+def met(
+    x: Tensor,
+    axis: int,
+    src: Tensor,
+    index: Tensor,
+    how: str,
+    *,
+    rows: Tensor | None,
+    check: Check | None,
+) -> Tensor:
+    """``x`` with the elements of ``src`` that the index names along an axis.
+
+    Args:
+        x: any shape with an axis, dense or not.
+        axis: along which the index points.
+        src: the index's shape.
+        index: places.
+        how: ``"times"``; ``"most"`` or ``"least"``, off the tape.
+        rows: the vector that the index was expanded from, if it was.
+        check: reports what is out of range.
+    """
+    dim, shape = axis, x.shape
+    if rows is not None and kernels.meets_in_order(x.device.target):
+        outer, inner = prod(shape[:axis]), prod(shape[axis + 1 :])
+        x = reshape(x, (outer, shape[axis], inner))
+        dim, src, index = 1, reshape(src, (outer, rows.numel(), inner)), rows
+    function = ProductsAlong(dim, check) if how == "times" else MetAlong(dim, how, check)
+    y = apply(function, contiguous(x), contiguous(src), contiguous(index))
+    return reshape(y, shape)
+
+
+def multiplied(
+    x: Tensor,
+    axis: int,
+    src: Tensor,
+    index: Tensor,
+    *,
+    rows: Tensor | None,
+    check: Check | None,
+) -> Tensor:
+    """``x`` times the elements of ``src`` that the index names; arguments as :func:`met`'s."""
     if kernels.multiplies_along(x.device.target, index.shape, axis):
-        return apply(function, contiguous(x), contiguous(src), contiguous(index))
-    return function.decompose(x, src, index)
+        return met(x, axis, src, index, "times", rows=rows, check=check)
+    return ProductsAlong(axis, check).decompose(x, src, index)
 
 
 def combined(

@@ -75,9 +75,10 @@ class SingularColumns(NamedTuple):
 
 
 class SymmetricEigen(Function):
-    """Eigenvalues of ``(batch, n, n)``, and their vectors where they are wanted."""
+    """Eigenvalues of ``(batch, n, n)``, of which a triangle counts, and, if wanted, vectors."""
 
     vectors: bool
+    upper: bool = False
 
     repeats = True
     sixteen_bit = False
@@ -89,9 +90,10 @@ class SymmetricEigen(Function):
         return (values, Array.abstract(x.shape, x.dtype, x.device)) if self.vectors else (values,)
 
     def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
-        """A copy and a launch."""
+        """A launch."""
         values, *vectors = outputs
-        return symmetric_eigen(target, values, vectors[0] if vectors else None, *inputs)
+        wanted = vectors[0] if vectors else None
+        return symmetric_eigen(target, values, wanted, *inputs, upper=self.upper)
 
 
 class OrthogonalRows(Function):
@@ -172,24 +174,22 @@ def eigh(x: Tensor, UPLO: str = "L") -> Eigen:  # noqa: N803 - PyTorch's
     """
     require_square("eigh", x, complex_too=True)
     if x.dtype.is_complex:
-        values, vectors, size = _hermitian_eigen(x, UPLO)
+        values, vectors = _hermitian_eigen(x, UPLO)
     else:
-        scaled, size = _symmetric("eigh", x, UPLO)
-        values, vectors = apply(SymmetricEigen(True), scaled)
-    values = reshape(values * reshape(size, (-1, 1)), x.shape[:-1])
-    found = (values, reshape(vectors, x.shape))
+        upper = not _is_lower("eigh", x, UPLO)
+        values, vectors = apply(SymmetricEigen(True, upper), matrices("eigh", x))
+    found = (reshape(values, x.shape[:-1]), reshape(vectors, x.shape))
     return Eigen(*derived("eigh", _eigen_rule, (x,), found, partial=True))
 
 
-def _hermitian_eigen(x: Tensor, half: str) -> tuple[Any, Any, Any]:
-    """Scaled eigenvalues, vectors and sizes, by a real tridiagonal matrix with the same values."""
+def _hermitian_eigen(x: Tensor, half: str) -> tuple[Any, Any]:
+    """Eigenvalues and vectors, by a real tridiagonal matrix with the same values."""
     whole = _hermitian("eigh", x.detach(), half)
     flat = reshape(whole, (prod(x.shape[:-2]), *x.shape[-2:]))
     scaled, size = scaled_matrices(flat)
     form, q = tridiagonal(scaled)
-    three = tril(form) + turned(tril(form, -1))
-    values, vectors = apply(SymmetricEigen(True), contiguous(three))
-    return values, matmul(q, vectors.to(x.dtype)), size
+    values, vectors = apply(SymmetricEigen(True), contiguous(form))
+    return values * reshape(size, (-1, 1)), matmul(q, vectors.to(x.dtype))
 
 
 def _is_lower(name: str, x: Tensor, half: str) -> bool:
@@ -198,15 +198,6 @@ def _is_lower(name: str, x: Tensor, half: str) -> bool:
     if half.upper() not in ("L", "U"):
         raise ArgumentError(name, "UPLO is 'L' or 'U'", UPLO=half)
     return half.upper() == "L"
-
-
-def _symmetric(name: str, x: Tensor, half: str) -> tuple[Tensor, Tensor]:
-    """Scaled symmetric matrices of one triangle, and what they were divided by."""
-    lower, flat = _is_lower(name, x, half), matrices(name, x)
-    kept = tril(flat) if lower else triu(flat)
-    rest = turned(tril(flat, -1) if lower else triu(flat, 1))
-    scaled, size = scaled_matrices(kept + rest)
-    return contiguous(scaled), size
 
 
 @op(name="linalg.eigvalsh", face=Face.LINALG)
@@ -220,9 +211,9 @@ def eigvalsh(x: Tensor, UPLO: str = "L") -> Tensor:  # noqa: N803 - PyTorch's
         return eigh(x, UPLO).eigenvalues
     if x.dtype.is_complex:
         return once(eigvalsh(in_blocks(_hermitian("eigvalsh", x, UPLO))))
-    scaled, size = _symmetric("eigvalsh", x, UPLO)
-    values = apply(SymmetricEigen(False), scaled)
-    return reshape(values * reshape(size, (-1, 1)), x.shape[:-1])
+    upper = not _is_lower("eigvalsh", x, UPLO)
+    values = apply(SymmetricEigen(False, upper), matrices("eigvalsh", x))
+    return reshape(values, x.shape[:-1])
 
 
 def _hermitian(name: str, x: Tensor, half: str) -> Tensor:

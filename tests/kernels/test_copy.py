@@ -245,6 +245,28 @@ def test_fill_writes_a_view_alone(shaped):
     assert (whole.numpy()[:, 1::3] == -1).all()
 
 
+def test_rows_are_filled_without_a_guard():
+    """In parts, from any element on; short rows of a view one element after another."""
+    if device().traits.dedicated_local_memory:
+        pytest.skip("an element an item is what GPUs take")
+    for shape, inside in (
+        ((200_003,), np.s_[:]),
+        ((3, 300), np.s_[:, 5:295]),
+        ((3, 9), np.s_[:, 2:]),
+    ):
+        whole, expected = on_device(np.zeros(shape, np.float32)), np.zeros(shape, np.float32)
+        expected[inside] = 3
+        part = expected[inside]
+        strides = tuple(s // 4 for s in part.strides)
+        first = int(np.flatnonzero(expected)[0])
+        launches = fill(device().target, whole.view(part.shape, strides, first), 3)
+        assert [launch.kernel.name for launch in launches] == [
+            "fill" if part.shape[-1] == 7 else "fill_rows"
+        ]
+        run(launches)
+        np.testing.assert_array_equal(whole.numpy(), expected)
+
+
 @pytest.mark.parametrize("dtype", [np.bool_, np.int64, np.uint8, np.float64])
 def test_fill_takes_every_kind(dtype):
     y = poisoned((77,), dtype)

@@ -16,6 +16,7 @@ from clnet.kernels.index.gather import (
     gather_along_gradient,
     gather_rows,
     gather_rows_gradient,
+    meet_along,
     put_along,
     put_rows,
 )
@@ -144,6 +145,26 @@ def test_lines_side_by_side_are_walked_through_together(at, monkeypatch):
         found.append([y.numpy() for y in (kept, sums, most)])
     for rows, lines in zip(*found, strict=True):
         np.testing.assert_array_equal(rows.view(np.int32), lines.view(np.int32))
+
+
+@ROWS
+def test_rows_that_share_an_index_meet_as_elements_do(outer, rows, n, inner):
+    """The bits are those of an index of as many elements; NaN stay."""
+    if device().traits.dedicated_local_memory:
+        pytest.skip("an index of all elements is what GPUs take")
+    index = RNG.integers(-1, rows + 1, n)
+    x = RNG.normal(size=(outer, n, inner)).astype(np.float32)
+    x[0, 0, 0], x[-1, -1, -1] = np.inf, np.nan
+    start = RNG.normal(size=(outer, rows, inner)).astype(np.float32)
+    start[-1, -1, 0] = np.nan
+    each = on_device(np.broadcast_to(index[:, None], x.shape).copy())
+    for how in ("times", "most", "least"):
+        found = []
+        for places in (on_device(index), each):
+            y = on_device(start)
+            run(meet_along(device().target, y, offset(x), places, how, dim=1))
+            found.append(y.numpy())
+        np.testing.assert_array_equal(*found)
 
 
 @ROWS

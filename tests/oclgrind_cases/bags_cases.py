@@ -11,7 +11,7 @@ from clnet.device import Check, Target
 from clnet.kernels.index.bag_sums import bag_sums
 from clnet.kernels.index.gather import (
     gather_rows_gradient,
-    multiply_along,
+    meet_along,
     multiply_along_gradient,
 )
 
@@ -64,6 +64,22 @@ def sums_of_bags(target: Target) -> None:
         near(y, x[index % 7].reshape(5, 6, width).sum(1, dtype=np.float64), terms=16)
 
 
+@case("cpu")
+def rows_that_meet(target: Target) -> None:
+    """Vectors and what is left of a row, and lines of single elements."""
+    for (outer, n, inner), dtype in (((2, 7, 37), np.float32), ((9, 7, 1), np.float64)):
+        index = RNG.integers(0, 5, n)
+        index[2] = 6  # out of range
+        x, start = normal(outer, n, inner, dtype=dtype), normal(outer, 6, inner, dtype=dtype)
+        joins = {"times": np.multiply, "most": np.maximum, "least": np.minimum}
+        for how, join in joins.items():
+            expected, y = start.astype(np.float64), given(start)
+            for i in np.flatnonzero(index < 6):
+                expected[:, index[i]] = join(expected[:, index[i]], x[:, i])
+            run(meet_along(target, y, given(x, before=3), given(index), how, dim=1))
+            near(y, expected, terms=64)
+
+
 @case()
 def products_of_lines(target: Target) -> None:
     for shape, dim, dtype in ((2, 7, 9), 1, np.float32), ((3, 8), 1, np.float64):
@@ -84,7 +100,7 @@ def products_of_lines(target: Target) -> None:
                 gx[i] = values[place] * (1 if values is found else gx[i])
                 values[place] *= x[i]
         product, x_, index_ = given(start), given(x, before=3), given(index, before=1)
-        run(multiply_along(target, product, x_, index_, dim=dim))
+        run(meet_along(target, product, x_, index_, "times", dim=dim))
         near(product, y, terms=64)
         slope, gstart = output(shape, dtype), given(g)
         run(multiply_along_gradient(target, slope, given(start), gstart, x_, index_, dim=dim))

@@ -24,6 +24,7 @@ MODULES = tuple(
     import_module(f"clnet.kernels.factor.{name}")
     for name in (
         *("householder", "triangle", "symmetric", "spectrum", "schur", "eigenvectors", "rotations"),
+        "rotations_alone",
         *("unitary", "complex_schur", "complex_triangle"),
     )
 )
@@ -37,7 +38,7 @@ def reflections(target: Target) -> None:
             batch, m, n = shape
             a, tau = output(shape, dtype), output((batch, min(m, n)), dtype)
             run(householder(target, a, tau, given(x, before=3)))
-            c = normal(batch, m, 4, dtype=dtype)
+            c = normal(batch, m, 19, dtype=dtype)
             y, back = output(c.shape, dtype), output(c.shape, dtype)
             run(reflect(target, y, a, tau, given(c), turned=True))
             run(reflect(target, back, a, tau, y, turned=False))
@@ -96,16 +97,18 @@ def symmetric_systems(target: Target) -> None:
 def eigenvalues(target: Target) -> None:
     for dtype in REALS:
         x = normal(2, 6, 6, dtype=dtype)
-        x = x + x.swapaxes(1, 2)
+        half, x = x, np.tril(x) + np.tril(x, -1).swapaxes(1, 2)
         wanted = np.linalg.eigvalsh(x.astype(float))
         values, vectors = output((2, 6), dtype), output(x.shape, dtype)
-        run(symmetric_eigen(target, values, vectors, given(x, before=3)))
+        run(symmetric_eigen(target, values, vectors, given(half, before=3)))
         near(values, wanted, terms=64)
         v = vectors.numpy()
         product = (v * wanted[:, None]) @ v.swapaxes(1, 2)
         near(given(product.astype(dtype)), x, terms=1000)
-        run(symmetric_eigen(target, values, None, given(x)))
-        near(values, wanted, terms=64)
+        for upper in (False, True):
+            one = half.swapaxes(1, 2).copy() if upper else half
+            run(symmetric_eigen(target, values, None, given(one), upper=upper))
+            near(values, wanted, terms=64)
 
 
 @case()

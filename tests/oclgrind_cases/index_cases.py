@@ -211,6 +211,11 @@ def constants_and_ranges(target: Target) -> None:
         y = output((67,), dtype)
         run(arange(target, y, 2, 3))
         near(y, 2 + 3 * np.arange(67))
+        y = output((3, 300), dtype)  # rows, and a row in parts
+        expected = y.numpy()
+        run(fill(target, y.view((3, 290), (300, 1), 5), 7) + fill(target, y.view((1,), (1,)), 5))
+        expected[:, 5:295], expected[0, 0] = 7, 5
+        near(y, expected)
         y = output((5, 9), dtype)
         expected = y.numpy()
         run(fill(target, y.view((4, 5), (9, 2), 1), 7))

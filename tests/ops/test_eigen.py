@@ -157,3 +157,23 @@ def test_the_condition_of_nothing_is_real(device):
     x = clnet.zeros(2, 0, 0, dtype=clnet.complex64)
     for p in (None, "fro"):
         assert linalg.cond(x, p).dtype is clnet.float32
+
+
+def test_reflections_of_tiny_elements_are_orthogonal(device):
+    """What is left of equal columns is rounding of rounding, down to the smallest numbers."""
+    for shape in ((17, 9), (9, 17)):
+        x = clnet.ones(*shape, device=device)
+        u, _, vh = clnet.linalg.svd(x)
+        for y in (clnet.linalg.qr(x).Q, u, vh.mT):
+            found = y.numpy().astype(float)
+            np.testing.assert_allclose(found.T @ found, np.eye(found.shape[1]), atol=1e-5)
+    w, v = (y.numpy() for y in clnet.linalg.eigh(clnet.ones(17, 17, device=device)))
+    np.testing.assert_allclose(w, np.r_[np.zeros(16), 17], atol=1e-5)
+    np.testing.assert_allclose(v.T @ v, np.eye(17), atol=1e-5)
+
+
+def test_one_triangle_of_symmetric_matrices_is_taken_and_scaled_in_one_launch(device):
+    x = clnet.randn(3, 16, 16, device=device)
+    with clnet.profile(device) as p:
+        clnet.linalg.eigh(x, UPLO="U")
+    assert len(p.commands) == 1

@@ -401,6 +401,18 @@ def test_an_expanded_index_reduces_as_a_dense_one(reduce, shape, dim):
             np.testing.assert_allclose(one, other, rtol=1e-6)
 
 
+def test_extremes_of_slices_are_found_where_they_belong(device):
+    """Without an index of all elements, and without counting who is named."""
+    if device.traits.dedicated_local_memory:
+        pytest.skip("GPUs have an index of all elements")
+    x, source = clnet.randn(6, 50, device=device), clnet.randn(4, 50, device=device)
+    index = clnet.tensor([3, 0, 3, 5], device=device)
+    with clnet.profile(device) as p:
+        x.index_reduce(0, index, source, "amax")
+    assert len(p.commands) == 2
+    assert "add_rows" in p.commands[1].name
+
+
 def test_numbers_are_put_where_they_belong_without_a_copy(device):
     x = clnet.zeros(6, 50, device=device)
     index = clnet.tensor([[3], [0], [49], [7], [7], [1]], device=device)

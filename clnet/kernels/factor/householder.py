@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ...array import Array
 from ...device import Launch, Scratch, Target
-from ..grid import in_groups, items
+from ...values.shapes import ceil_div
+from ..grid import in_groups, items, lanes_of
 from ..kernel import Kernel, by_name
 from ..moving import copy
 
@@ -17,6 +20,17 @@ _REFLECT = Kernel("reflect", "factor/householder.mako")
 def group_of(target: Target) -> int:
     """Work-items that share a matrix: one on a CPU, whose vectors do the rest."""
     return min(_GPU_GROUP, target.traits.max_group_size) if in_groups(target.traits) else 1
+
+
+def lanes_across(target: Target, x: Array, columns: int) -> int:
+    """Columns that an item takes at once: on CPUs a vector, if there are so many."""
+    lanes = lanes_of(target, x.dtype.itemsize)
+    return 1 if in_groups(target.traits) or columns < lanes else lanes
+
+
+def items_across(target: Target, jobs: int, lanes: int) -> dict[str, Any]:
+    """Sizes for so many items; those that take vectors are groups of their own."""
+    return items(target, jobs) if lanes == 1 else {"global_size": (jobs,), "local_size": (1,)}
 
 
 def householder(target: Target, a: Array, tau: Array, x: Array) -> list[Launch]:
@@ -70,7 +84,8 @@ def reflect(
         c: the shape of ``y``.
         turned: the transposed product.
     """
-    return reflected(_REFLECT, target, y, a, tau, c, turned=turned, flops=4)
+    lanes = lanes_across(target, y, y.shape[2])
+    return reflected(_REFLECT, target, y, a, tau, c, turned=turned, flops=4, lanes=lanes)
 
 
 def reflected(
@@ -83,10 +98,12 @@ def reflected(
     *,
     turned: bool,
     flops: int,
+    lanes: int = 0,
 ) -> list[Launch]:
     """As :func:`reflect`, by a kernel that takes so many flops for an element and a reflection.
 
-    Complex numbers lie as pairs along a last axis.
+    Complex numbers lie as pairs along a last axis. ``lanes`` columns are an item's, or one, of a
+    kernel that has no such parameter.
     """
     if y.size == 0:
         return []
@@ -98,9 +115,9 @@ def reflected(
     return [
         *launches,
         kernel.launch(
-            {"ctype": y.dtype.ctype, "turned": turned},
+            {"ctype": y.dtype.ctype, "turned": turned, **({"lanes": lanes} if lanes else {})},
             by_name("batch m n p count c a tau", batch, m, n, p, count, y, a, tau),
-            **items(target, batch * p),
+            **items_across(target, batch * ceil_div(p, lanes or 1), lanes or 1),
             flops=flops * y.size * count,
             bytes=2 * y.nbytes + a.nbytes,
         ),

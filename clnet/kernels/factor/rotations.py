@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from ...array import Array
 from ...device import Launch, Scratch, Target
+from ..grid import in_groups
 from ..kernel import Constraint, Kernel, by_name
 from ..moving import copy
 from .householder import group_of
+from .rotations_alone import rows_alone
 from .spectrum import real_of
 
 _GPU_TEAM = 16
@@ -32,6 +34,8 @@ def orthogonal_rows(
     """
     if x.size == 0:
         return []
+    if not in_groups(target.traits):
+        return rows_alone(target, lengths, y, rotation, x)
     batch, count, n = x.shape
     group = group_of(target)
     memory = Scratch(x.device)

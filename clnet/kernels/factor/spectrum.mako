@@ -3,11 +3,13 @@
 ## param  ctype: str                 float or double
 ## param  eps: str                   C literal: the spacing of numbers at 1
 ## param  group: int                 work-items of a matrix, a power of two
+## param  upper: bool                the upper triangle counts, not the lower one
 ## param  vectors: bool              the vectors are wanted, too
 ## param  value: str                 a C expression: an item's part
 ## def    symmetric_eigen
 ## arg    n: int
-## arg    a: inout ctype[batch][n][n], may alias  both triangles; overwritten by reflections
+## arg    x: in ctype[batch][n][n], may alias  one triangle counts
+## arg    a: inout ctype[batch][n][n], may alias  scratch, for reflections
 ## arg    d: out ctype[batch][n], may alias  eigenvalues, ascending
 ## arg    e: out ctype[batch][4][n], may alias  scratch
 ## % if vectors:
@@ -27,7 +29,7 @@
 % endfor
     barrier(CLK_LOCAL_MEM_FENCE);
 </%def>
-<%def name="symmetric_eigen(ctype, eps, group, vectors)">
+<%def name="symmetric_eigen(ctype, eps, group, upper, vectors)">
 typedef ${ctype} real;
 #pragma OPENCL FP_CONTRACT OFF
 __kernel void symmetric_eigen(...)
@@ -35,55 +37,83 @@ __kernel void symmetric_eigen(...)
     __local real parts[${group}];
     const int item = get_local_id(0);
     const long which = get_group_id(0);
+    x += x_offset + which * n * n;
     a += a_offset + which * n * n;
     d += d_offset + which * n;
     e += e_offset + which * 4 * n;
     __global real *const w = e + n, *const cosines = e + 2 * n, *const sines = e + 3 * n;
+    // A NaN is the largest of all.
+    real most = 0;
+    for (int i = 0; i < n; ++i)
+        for (int j = ${"i + item; j < n" if upper else "item; j <= i"}; j += ${group}) {
+            const real size = fabs(x[i * n + j]);
+            most = size > most || size != size ? size : most;
+        }
+    parts[item] = most;
+% for step in [group >> k for k in range(1, group.bit_length())]:
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (item < ${step}) {
+        const real other = parts[item + ${step}];
+        parts[item] = other > parts[item] || other != other ? other : parts[item];
+    }
+% endfor
+    barrier(CLK_LOCAL_MEM_FENCE);
+    const real scale = parts[0] == 0 ? 1 : parts[0];
+    for (int i = 0; i < n; ++i)
+        for (int j = item; j < n; j += ${group})
+% if upper:
+            a[i * n + j] = x[min(i, j) * n + max(i, j)] / scale;
+% else:
+            a[i * n + j] = x[max(i, j) * n + min(i, j)] / scale;
+% endif
+    barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
     for (int k = 0; k < n - 1; ++k) {
+        // Row k is what column k is, and lies side by side; it becomes a reflection.
+        __global real *const row = a + k * n;
         real largest = 0;
-        for (int i = k + 2; i < n; ++i)
-            largest = fmax(largest, fabs(a[i * n + k]));
+        for (int i = k + 1; i < n; ++i)
+            largest = fmax(largest, fabs(row[i]));
         const real apart = largest > 0 ? largest : 1;
         real sum = 0;
         for (int i = k + 2; i < n; ++i) {
-            const real x = a[i * n + k] / apart;
+            const real x = row[i] / apart;
             sum += x * x;
         }
-        const real length = apart * sqrt(sum);
-        const real alpha = a[(k + 1) * n + k];
+        // All relative to the largest element: of tiny ones a quotient would have few digits.
+        const real length = sqrt(sum), first = row[k + 1] / apart;
         const bool none = length == 0;
-        const real beta = none ? alpha : -copysign(hypot(alpha, length), alpha);
-        const real t = none ? 0 : (beta - alpha) / beta;
-        const real below = none ? 1 : alpha - beta;
+        const real end = none ? first : -copysign(hypot(first, length), first);
+        const real beta = end * apart, t = none ? 0 : (end - first) / end;
+        const real below = none ? 1 : first - end;
         barrier(CLK_GLOBAL_MEM_FENCE);
         for (int i = k + 2 + item; i < n; i += ${group})
-            a[i * n + k] /= below;
+            row[i] = row[i] / apart / below;
         if (item == 0) {
             e[k] = beta;
-            a[(k + 1) * n + k] = 1;
-            a[k * n + k + 1] = t;
+            row[k + 1] = 1;
+            row[n + k] = t;
         }
         barrier(CLK_GLOBAL_MEM_FENCE);
         // w = t A v, of the block behind row and column k, which is symmetric
         for (int j = k + 1 + item; j < n; j += ${group})
             w[j] = 0;
         for (int i = k + 1; i < n; ++i) {
-            const real v = a[i * n + k] * t;
+            const real v = row[i] * t;
             for (int j = k + 1 + item; j < n; j += ${group})
                 w[j] += v * a[i * n + j];
         }
         real dot = 0;
         for (int j = k + 1 + item; j < n; j += ${group})
-            dot += w[j] * a[j * n + k];
+            dot += w[j] * row[j];
         ${summed("dot", group)}
         const real half_dot = t * parts[0] / 2;
         for (int j = k + 1 + item; j < n; j += ${group})
-            w[j] -= half_dot * a[j * n + k];
+            w[j] -= half_dot * row[j];
         barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
         for (int i = k + 1; i < n; ++i) {
-            const real v = a[i * n + k], u = w[i];
+            const real v = row[i], u = w[i];
             for (int j = k + 1 + item; j < n; j += ${group})
-                a[i * n + j] -= v * w[j] + u * a[j * n + k];
+                a[i * n + j] -= v * w[j] + u * row[j];
         }
         barrier(CLK_GLOBAL_MEM_FENCE);
     }
@@ -99,14 +129,17 @@ __kernel void symmetric_eigen(...)
         for (int j = item; j < n; j += ${group})
             z[i * n + j] = i == j;
     for (int k = 0; k < n - 1; ++k) {
-        const real t = a[k * n + k + 1];
-        for (int j = item; j < n; j += ${group}) {
-            real dot = 0;
-            for (int i = k + 1; i < n; ++i)
-                dot += a[i * n + k] * z[i * n + j];
-            dot *= t;
-            for (int i = k + 1; i < n; ++i)
-                z[i * n + j] -= dot * a[i * n + k];
+        __global const real *const row = a + k * n;
+        const real t = row[n + k];
+        for (int j = item; j < n; j += ${group})
+            w[j] = 0;
+        for (int i = k + 1; i < n; ++i)
+            for (int j = item; j < n; j += ${group})
+                w[j] += row[i] * z[i * n + j];
+        for (int i = k + 1; i < n; ++i) {
+            const real v = t * row[i];
+            for (int j = item; j < n; j += ${group})
+                z[i * n + j] -= v * w[j];
         }
     }
 % endif
@@ -125,13 +158,14 @@ __kernel void symmetric_eigen(...)
             int last = l;
             if (item == 0) {
                 real g = (d[l + 1] - d[l]) / (2 * e[l]);
-                g = d[m] - d[l] + e[l] / (g + copysign(hypot(g, (real)1), g));
+                g = d[m] - d[l] + e[l] / (g + copysign(sqrt(g * g + 1), g));
                 real s = 1, c = 1, p = 0;
                 bool broken = false;
                 int i = m - 1;
                 for (; i >= l; --i) {
                     const real f = s * e[i], b = c * e[i];
-                    const real r = hypot(f, g);
+                    // What the squares lose is far below eps of the largest eigenvalue.
+                    const real r = sqrt(f * f + g * g);
                     e[i + 1] = r;
                     if (r == 0) {
                         d[i + 1] -= p;
@@ -189,6 +223,6 @@ __kernel void symmetric_eigen(...)
     }
     barrier(CLK_GLOBAL_MEM_FENCE);
     for (int i = item; i < n; i += ${group})
-        d[i] = cosines[i];
+        d[i] = cosines[i] * scale;
 }
 </%def>

@@ -8,9 +8,10 @@ from ...array import Array
 from ...device import Launch, Target
 from ...values.shapes import ceil_div
 from ..gemm import gemm
-from ..grid import in_groups, items, lanes_of
+from ..grid import in_groups, items
 from ..kernel import Constraint, Kernel, by_name
 from ..moving import copy, fill
+from .householder import items_across, lanes_across
 
 _ROWS = (Constraint("group % lanes == 0", "items are rows of lanes"),)
 _LU = Kernel("lu", "factor/triangle.mako", _ROWS)
@@ -42,7 +43,7 @@ def lu(
     batch, m, n = x.shape
     launches = copy(target, a, x)
     params, sizes = _shared(target, x, panel)
-    lanes = _lanes(target, x, n)
+    lanes = lanes_across(target, x, n)
     for first, end in _panels(min(m, n), panel):
         launches.append(
             _LU.launch(
@@ -60,7 +61,7 @@ def lu(
                 _LU_BESIDE.launch(
                     by_name("ctype panel lanes", x.dtype.ctype, panel, lanes),
                     by_name("batch m n first end a pivots", batch, m, n, first, end, a, pivots),
-                    **_columns(target, batch * blocks, lanes),
+                    **items_across(target, batch * blocks, lanes),
                     flops=batch * (n - end) * (end - first) ** 2,
                     bytes=2 * batch * others * (end - first) * x.dtype.itemsize,
                 )
@@ -133,8 +134,8 @@ def substitute(
     batch, n, columns = x.shape
     launches = copy(target, x, b)
     blocks = _panels(n, panel)
-    lanes = _lanes(target, x, columns)
-    sizes = _columns(target, batch * ceil_div(columns, lanes), lanes)
+    lanes = lanes_across(target, x, columns)
+    sizes = items_across(target, batch * ceil_div(columns, lanes), lanes)
     for first, end in reversed(blocks) if upper else blocks:
         launches.append(
             _SUBSTITUTE.launch(
@@ -162,17 +163,6 @@ def _shared(target: Target, x: Array, panel: int) -> tuple[dict[str, Any], dict[
     lanes = 1 << min(group, panel).bit_length() - 1
     params = {"ctype": x.dtype.ctype, "group": group, "lanes": lanes}
     return params, {"global_size": (x.shape[0] * group,), "local_size": (group,)}
-
-
-def _lanes(target: Target, x: Array, columns: int) -> int:
-    """Columns that an item takes at once: on CPUs a vector, if there are so many."""
-    lanes = lanes_of(target, x.dtype.itemsize)
-    return 1 if in_groups(target.traits) or columns < lanes else lanes
-
-
-def _columns(target: Target, jobs: int, lanes: int) -> dict[str, Any]:
-    """Sizes for so many items; those that take vectors are groups of their own."""
-    return items(target, jobs) if lanes == 1 else {"global_size": (jobs,), "local_size": (1,)}
 
 
 def _panels(size: int, panel: int) -> list[tuple[int, int]]:

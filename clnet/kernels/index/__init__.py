@@ -14,8 +14,9 @@ from .gather import gather_along as gather_along
 from .gather import gather_along_gradient as gather_along_gradient
 from .gather import gather_rows as gather_rows
 from .gather import gather_rows_gradient as gather_rows_gradient
+from .gather import meet_along as meet_along
+from .gather import meets_in_order as meets_in_order
 from .gather import multiplies_along as multiplies_along
-from .gather import multiply_along as multiply_along
 from .gather import multiply_along_gradient as multiply_along_gradient
 from .gather import put_along as put_along
 from .gather import put_rows as put_rows
@@ -28,3 +29,4 @@ from .top import top as top
 from .true_places import MOST_AXES as MOST_AXES
 from .true_places import true_places as true_places
 from .true_places import unravel as unravel
+from .unordered import first_extreme as first_extreme

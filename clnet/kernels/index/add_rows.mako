@@ -1,8 +1,11 @@
-## kernel add_rows: y[o, r] = sum of x[o, i] over the i with index[i] == r, or the last of them
+## kernel add_rows: y[o, r] = sum of x[o, i] over the i with index[i] == r, the last of them, or
+##                  what they make of what is there
 ##
 ## layout   blocks of eight rows of y go to items in turns; an item looks at every index, and adds
 ##          what points to its own rows, so that nobody else writes there
-## param  how: add|put               rows are added up, all others 0; or replace what is there
+## param  how: add|put|times|most|least
+##                                   rows are added up, all others 0; or, as in gather.mako, they
+##                                   meet what is there
 ## param  ctype: str                 type of the elements
 ## param  index_type: str            int or long
 ## param  vector: int                elements of a vector; 1 of complex numbers
@@ -29,7 +32,6 @@
 <%namespace name="faults" file="/lib/fault.mako"/>
 <%namespace name="vectors" file="/lib/vector.mako"/>
 <%def name="add_rows(how, ctype, index_type, vector, beside, wrap, check)">
-<% sign = "+=" if how == "add" else "=" %>
 % if vector > 1:
 ${vectors.types(ctype, vector)}
 % endif
@@ -43,8 +45,10 @@ __kernel void add_rows(...)
     index += index_offset;
 % if beside > 1:
     const int count = min(outer - batch, ${beside});
+% if how == "add":
     for (long j = 0; j < (long)limit * count; ++j)
         y[j] = 0;
+% endif
     for (int i = 0; i < n; ++i) {
         ${index_type} at = index[i];
         ${gather.checked(index_type, wrap)}
@@ -53,11 +57,11 @@ __kernel void add_rows(...)
             continue;
         if (count == ${beside}) {
 % for k in range(beside):
-            y[${k}l * limit + at] += x[${k}l * n + i];
+            ${gather.join(ctype, how, f"y[{k}l * limit + at]", f"x[{k}l * n + i]")}
 % endfor
         } else {
             for (long k = 0; k < count; ++k)
-                y[k * limit + at] += x[k * n + i];
+                ${gather.join(ctype, how, "y[k * limit + at]", "x[k * n + i]")}
         }
     }
 % else:
@@ -79,10 +83,11 @@ __kernel void add_rows(...)
         int column = 0;
 % if vector > 1:
         for (; column + ${vector} <= inner; column += ${vector})
-            *(__global vector *)(to + column) ${sign} *(__global const vector *)(from + column);
+            ${gather.join("vector", how, "*(__global vector *)(to + column)",
+                          "*(__global const vector *)(from + column)")}
 % endif
         for (; column < inner; ++column)
-            to[column] ${sign} from[column];
+            ${gather.join(ctype, how, "to[column]", "from[column]")}
     }
 % endif
 }

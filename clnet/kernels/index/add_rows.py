@@ -1,4 +1,4 @@
-"""Rows added up, or put, where an index points, by items that own rows: for CPUs.
+"""Rows added up, put or compared where an index points, by items that own rows: for CPUs.
 
 Each looks at every index, in order. A sort is a dozen launches, each of which reads and writes all
 keys; a look at an index takes a nanosecond, and there are few items.
@@ -55,6 +55,22 @@ def put_owned_rows(
     return _rows(target, y, x, index, "put", wrap=wrap, skip=-1, check=check)
 
 
+def meet_owned_rows(
+    target: Target, y: Array, x: Array, index: Array, how: str, *, check: Check | None
+) -> Launch:
+    """Rows of ``x`` meet what is there, in order; arguments as :func:`.gather.put_rows`'s.
+
+    Args:
+        target: what to choose the kernel for.
+        y: ``(outer, rows, inner)``, dense.
+        x: ``(outer, n, inner)``, dense.
+        index: ``(n,)``.
+        how: ``"times"``, ``"most"`` or ``"least"``.
+        check: reports what is out of range.
+    """
+    return _rows(target, y, x, index, how, wrap=False, skip=-1, check=check)
+
+
 def _rows(
     target: Target,
     y: Array,
@@ -69,17 +85,17 @@ def _rows(
     outer, rows, inner = y.shape
     wanted = min(_ITEMS_PER_UNIT * target.traits.compute_units, _MOST_ITEMS)
     items = 1
-    short = inner <= _SHORT and (how == "put" or rows <= _ROWS * index.size)
+    short = inner <= _SHORT and (how != "add" or rows <= _ROWS * index.size)
     while not short and items * outer < wanted and items * _BLOCK < rows:
         items *= 2
     # Lines of single elements: what an index says is found out once for some of them.
-    beside = _BESIDE if how == "add" and inner == 1 and items == 1 and outer > 1 else 1
+    beside = _BESIDE if how != "put" and inner == 1 and items == 1 and outer > 1 else 1
     lanes = 1 if y.dtype.is_complex else lanes_of(target, 4)
     return _ADD.launch(
         by_name(
             "how ctype index_type vector beside wrap check",
             how,
-            y.dtype.ctype if how == "add" else y.dtype.moved_as,
+            y.dtype.moved_as if how == "put" else y.dtype.ctype,
             *(index.dtype.ctype, lanes, beside, wrap, check is not None),
         ),
         joined(
@@ -88,6 +104,6 @@ def _rows(
         ),
         global_size=(items, ceil_div(outer, beside)),
         local_size=(1, 1),
-        flops=x.size if how == "add" else 0,
+        flops=0 if how == "put" else x.size,
         bytes=y.nbytes + 2 * x.nbytes + items * index.nbytes,
     ).reporting(check)

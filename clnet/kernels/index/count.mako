@@ -2,6 +2,7 @@
 ##
 ## param  ctype: str                 of the values
 ## param  or_equal: bool             equal elements count, too
+## param  many: int                  values that an item takes at once
 ## param  group: int                 work-items of a group
 ## param  size: int                  numbers whose counts a group keeps in local memory
 ## def    search_rows
@@ -19,13 +20,45 @@
 ## def    tally_parts, tally, tally_near
 ## arg    keys: in long[n]           what lies outside [0, numbers) is left out
 ##
-## launch   search_rows: an item a value. tally_parts: an item a part of the keys. tally,
+## launch   search_rows: an item so many values. tally_parts: an item a part of the keys. tally,
 ##          tally_near: groups go over all keys; the latter's counts are added up in local memory
 ## numerics half of the rest a step, as PyTorch's: rows that are not sorted, or hold NaN, give the
 ##          same. Whole numbers are added up, in any order
-<%def name="search_rows(ctype, or_equal)">
+<%def name="search_rows(ctype, or_equal, many)">
+<% below = ">" if or_equal else ">=" %>
 __kernel void search_rows(...)
 {
+% if many > 1:
+    const int from = get_global_id(0) * ${many};
+    if (from >= count)
+        return;
+    rows += rows_offset;
+    int first[${many}], last[${many}];
+    long row[${many}];
+    ${ctype} value[${many}];
+    for (int i = 0; i < ${many}; ++i) {
+        const int at = min(from + i, count - 1);
+        first[i] = 0;
+        last[i] = n;
+        row[i] = (long)(at / m) * step;
+        value[i] = values[values_offset + at];
+    }
+    ## As many steps for all, without branches, which a processor would guess wrong half the time;
+    ## only before the last one some may be through.
+    for (int rest = n; rest > 1; rest >>= 1)
+        for (int i = 0; i < ${many}; ++i) {
+            const int middle = (first[i] + last[i]) >> 1;
+            const bool less = rows[row[i] + middle] ${below} value[i];
+            first[i] = less ? first[i] : middle + 1;
+            last[i] = less ? middle : last[i];
+        }
+    for (int i = 0; i < ${many}; ++i)
+        if (first[i] < last[i] && !(rows[row[i] + first[i]] ${below} value[i]))
+            ++first[i];
+    for (int i = 0; i < ${many}; ++i)
+        if (from + i < count)
+            y[y_offset + from + i] = first[i];
+% else:
     const int at = get_global_id(0);
     if (at >= count)
         return;
@@ -35,12 +68,13 @@ __kernel void search_rows(...)
     while (first < last) {
         const int middle = first + (last - first) / 2;
         ## False for NaN: what is no number lies behind all.
-        if (rows[middle] ${">" if or_equal else ">="} value)
+        if (rows[middle] ${below} value)
             last = middle;
         else
             first = middle + 1;
     }
     y[y_offset + at] = first;
+% endif
 }
 </%def>
 <%def name="tally_parts()">

@@ -20,6 +20,7 @@ _GROUP = 256
 # Counts that a group keeps to itself, and keys of an item: fewer would be added up more often.
 _NEAR_NUMBERS = 2048
 _ITEM_KEYS = 16
+_CPU_VALUES = 16
 # Fewer keys are not worth another core's counts.
 _PART_KEYS = 4096
 
@@ -37,10 +38,11 @@ def search_rows(target: Target, y: Array, rows: Array, values: Array, *, or_equa
     n, several = rows.shape[-1], rows.ndim > 1
     m = values.shape[-1] if several else max(values.size, 1)
     step = n if several else 0
+    many = 1 if in_groups(target.traits) else _CPU_VALUES
     return _SEARCH.launch(
-        {"ctype": values.dtype.ctype, "or_equal": or_equal},
+        {"ctype": values.dtype.ctype, "or_equal": or_equal, "many": many},
         by_name("count m n step y rows values", values.size, m, n, step, y, rows, values),
-        **items(target, values.size),
+        **items(target, ceil_div(values.size, many)),
         flops=values.size * n.bit_length(),
         bytes=y.nbytes + values.nbytes + min(rows.nbytes, values.nbytes * n.bit_length()),
     )

@@ -12,6 +12,7 @@
 ## param  check: bool                an index out of range is reported
 ## param  flat: int|long             type of a flat index, long beyond 2^31 elements
 ## param  place, own: str            C expressions, where y is written and where x is read
+## param  there, here: str           C expressions, what is written and what is read
 ## def    gather_rows
 ## arg    outer: int             batches; all share the index
 ## arg    n: int                 indices
@@ -142,15 +143,20 @@
     const bool inside = at >= 0 && at < limit;
 </%def>
 <%def name="meet(ctype, how, place, own)">
+    if (inside)
+        ${join(ctype, how, f"y[{place}]", f"x[{own}]")}
+</%def>
+## One statement, of elements or of vectors.
+<%def name="join(ctype, how, there, here)">
 % if how in ("most", "least"):
-    if (inside) {
-        const ${ctype} before = y[${place}], found = x[${own}];
-        const bool better = found ${">" if how == "most" else "<"} before | found != found;
-        y[${place}] = better ? found : before; /* no branch for a guess that fails */
+    {
+        const ${ctype} before = ${there}, found = ${here};
+        ## No branch for a guess that fails.
+        ${there} =
+            (found ${">" if how == "most" else "<"} before) | (found != found) ? found : before;
     }
 % else:
-    if (inside)
-        y[${place}] ${{"add": "+=", "times": "*="}.get(how, "=")} x[${own}];
+    ${there} ${{"add": "+=", "times": "*="}.get(how, "=")} ${here};
 % endif
 </%def>
 <%def name="gather_rows(ctype, index_type, missing, wrap, check, flat)">

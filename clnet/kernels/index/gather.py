@@ -19,7 +19,7 @@ from ...values.shapes import Shape, ceil_div, collapse
 from ..grid import flat_type, in_groups, items
 from ..kernel import Kernel, Named, by_name, joined
 from ..moving import fill
-from .add_rows import add_rows, adds_rows, put_owned_rows, puts_rows
+from .add_rows import add_rows, adds_rows, meet_owned_rows, put_owned_rows, puts_rows
 from .gather_runs import gather_runs, lines_along
 from .gather_wide import gather_wide
 from .scatter_product_slope import scatter_product_slope
@@ -218,22 +218,46 @@ def extremes_along(
     return launches
 
 
-def multiply_along(
-    target: Target, y: Array, x: Array, index: Array, *, dim: int, check: Check | None = None
-) -> list[Launch]:
-    """``y[..., index[..., i, ...], ...] *= x[..., i, ...]`` at ``dim``, in order.
+def meets_in_order(target: Target) -> bool:
+    """Whether :func:`meet_along` is a good way for all shapes: an item has many lines, or rows."""
+    return not in_groups(target.traits)
 
-    ``x`` has the shape of ``index``; each line is one item's.
+
+def meet_along(
+    target: Target,
+    y: Array,
+    x: Array,
+    index: Array,
+    how: str,
+    *,
+    dim: int,
+    check: Check | None = None,
+) -> list[Launch]:
+    """``y[..., index[..., i, ...], ...] *= x[..., i, ...]`` at ``dim``, in order, or as ``how``.
+
+    ``x`` has the shape of ``index``; each line is one item's. On CPUs ``index`` may also be a
+    vector for all lines along axis 1 of three.
+
+    Args:
+        target: what to choose the kernel for.
+        y: holds what elements begin with.
+        x: what they meet.
+        index: where.
+        how: ``"times"``, ``"most"`` or ``"least"``.
+        dim: the axis.
+        check: reports what is out of range.
     """
     if y.size == 0 or index.size == 0:
         return []
-    return [_scatter_lines(target, y, x, index, dim=dim, how="times", check=check)]
+    if index.ndim < y.ndim:
+        return [meet_owned_rows(target, y, x, index, how, check=check)]
+    return [_scatter_lines(target, y, x, index, dim=dim, how=how, check=check)]
 
 
 def multiply_along_gradient(
     target: Target, gx: Array, before: Array, after: Array, x: Array, index: Array, *, dim: int
 ) -> list[Launch]:
-    """The gradient of :func:`multiply_along`, without a division; each line is one item's.
+    """The gradient of products by :func:`meet_along`, without a division; each line is one item's.
 
     ``before`` is what ``y`` was, and is overwritten; ``after`` its gradient, which becomes that of
     what it was.
@@ -248,7 +272,7 @@ def multiply_along_gradient(
 
 
 def multiplies_along(target: Target, index: Shape, dim: int) -> bool:
-    """Whether :func:`multiply_along` is a good way: on CPUs, on GPUs if there are many lines."""
+    """Whether products go so: by :func:`meet_along`, on CPUs, on GPUs if there are many lines."""
     lines = prod(index) // max(index[dim], 1)
     return not in_groups(target.traits) or lines >= _GPU_LEAST_LINES
 

@@ -13,6 +13,9 @@
 ##                                   counts and steps are of vectors, of a fill y is dense then
 ## def    copy_elements, fill, arange
 ## arg    n: int         elements
+## def    fill_rows
+## arg    n: int         elements of a row
+## arg    share: int     of these, how many an item fills
 ## def    copy_squares
 ## arg    share: int     rows of an item, a multiple of tile
 ## def    copy_squares, copy_transposed, copy_transposed_local
@@ -20,7 +23,7 @@
 ## arg    columns: int   axis along which y is dense
 ## arg    y_row: int     step in y from row to row
 ## arg    x_column: int  step in x from column to column
-## def    copy_elements, copy_squares, copy_transposed, copy_transposed_local, fill
+## def    copy_elements, copy_squares, copy_transposed, copy_transposed_local, fill, fill_rows
 ## % for d in range(ndim):
 ## arg    size_{d}: int      the shape of the other axes
 ## % endfor
@@ -31,19 +34,20 @@
 ## % for d in range(ndim):
 ## arg    x_stride_{d}: int  steps in x from row to row
 ## % endfor
-## def    copy_elements, copy_squares, copy_transposed, copy_transposed_local, fill
+## def    copy_elements, copy_squares, copy_transposed, copy_transposed_local, fill, fill_rows
 ## arg    y: out ctype
 ## def    copy_elements, copy_transposed, copy_transposed_local
 ## arg    x: in source
 ## def    copy_squares
 ## arg    x: in ctype
-## def    fill
+## def    fill, fill_rows
 ## arg    value: ctype
 ## def    arange
 ## arg    y: out ctype[n]
 ## arg    start, step: real
 ##
 ## launch   copy_elements, fill, arange: one item per element.
+##          fill_rows: (n / share, rows), groups of one
 ##          copy_transposed: (columns / tile, rows / tile, others), groups of one.
 ##          copy_transposed_local: (tile, group_rows) items for each block.
 ##          copy_squares: (columns / tile, rows / share, others), groups of one; at least a block
@@ -155,6 +159,18 @@ __kernel void fill(...)
         y[at_y] = value;
 % endif
     }
+}
+</%def>
+## Without a guard for each element, which would make each store one under a mask.
+<%def name="fill_rows(ctype, ndim)">
+__kernel void fill_rows(...)
+{
+    ${strided.locate(ndim, "(int)get_global_id(1)", ("y",))}
+    const int first = get_global_id(0) * share;
+    const int count = n - first < share ? n - first : share;
+    y += y_offset + at_y + first;
+    for (int i = 0; i < count; ++i)
+        y[i] = value;
 }
 </%def>
 <%def name="arange(ctype, real)">

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 from ...array import Array
 from ...device import HostScalar, Launch, Target
@@ -23,6 +24,8 @@ _GPU_ROWS = 8
 _LEAST_TURNED = 4
 # Elements of which a CPU's copy goes by lines: fewer are soon found one by one.
 _MANY = 1024
+# Of a fill: rows that are worth an item, and the elements of one.
+_LEAST_ROW, _SHARE = 256, 2**16
 # Positions that an int holds, also of a block that reaches past the end.
 _INT_HOLDS = 2**31 - 2**16
 # What an item of a GPU moves at once.
@@ -35,6 +38,7 @@ _TRANSPOSED = Kernel("copy_transposed", "moving/copy.mako")
 _SQUARES = Kernel("copy_squares", "moving/copy.mako")
 _TRANSPOSED_LOCAL = Kernel("copy_transposed_local", "moving/copy.mako", constraints=(_GROUP_FITS,))
 _FILL = Kernel("fill", "moving/copy.mako")
+_FILL_ROWS = Kernel("fill_rows", "moving/copy.mako")
 _ARANGE = Kernel("arange", "moving/copy.mako")
 
 
@@ -99,7 +103,10 @@ def fill(target: Target, y: Array, value: float | HostScalar) -> list[Launch]:
     if (axis := _far_axis(shape, strides)) is not None:
         halves = _halves(y.view(shape, strides), axis)
         return [launch for half in halves for launch in fill(target, half, value)]
-    width = _at_once(target, y, y, shape, strides, strides) if len(shape) == 1 else 1
+    alone = len(shape) == 1
+    if not in_groups(target.traits) and strides[-1] == 1 and (alone or shape[-1] >= _LEAST_ROW):
+        return [_rows_filled(target, y, shape, strides, value)]
+    width = _at_once(target, y, y, shape, strides, strides) if alone else 1
     return [
         _FILL.launch(
             {"ctype": y.dtype.moved_as, "ndim": len(shape), "width": width},
@@ -115,6 +122,29 @@ def fill(target: Target, y: Array, value: float | HostScalar) -> list[Launch]:
             bytes=y.nbytes,
         )
     ]
+
+
+def _rows_filled(
+    target: Target, y: Array, shape: Shape, strides: Strides, value: float | HostScalar
+) -> Launch:
+    """A constant in rows that lie side by side, for CPUs."""
+    others, steps, n = shape[:-1] or (1,), strides[:-1] or (0,), shape[-1]
+    share = min(max(ceil_div(n, target.traits.compute_units), _LEAST_ROW), _SHARE)
+    return _FILL_ROWS.launch(
+        {"ctype": y.dtype.moved_as, "ndim": len(others)},
+        {
+            "n": n,
+            "share": share,
+            "size_{d}": others,
+            "y_stride_{d}": steps,
+            "y": y,
+            "value": as_moved(y.dtype, value),
+        },
+        global_size=(ceil_div(n, share), prod(others)),
+        local_size=(1, 1),
+        flops=0,
+        bytes=y.nbytes,
+    )
 
 
 def arange(target: Target, y: Array, start: float, step: float) -> list[Launch]:

@@ -9,6 +9,8 @@
 ## param    tile: int                 rows of the result that an item computes
 ## param    absolute: bool            absolute values are added, not squares
 ## param    at: str                   C text: where a vector begins
+## param    count: int|str            of its elements, those in memory: lanes, or C text
+## param    end: str                  C text: where a loop ends
 ## param    value: str                C text: a vector
 ## arg      jobs: int                 items that have something to do
 ## arg      strips: int               of rows of the result
@@ -27,8 +29,12 @@
 ## launch   an item for each strip of tile rows and block of lanes neighbours
 ## numerics differences are taken first, so that near rows keep theirs; sums in order
 <%namespace name="ragged" file="/lib/ragged.mako"/>
-<%def name="load(lanes, at)" filter="trim">
-${f"load_ragged({at}, count, 0)" if lanes > 1 else f"*({at})"}
+<%def name="load(lanes, at, count)" filter="trim">
+${f"load_ragged({at}, {count}, 0)" if lanes > 1 else f"*({at})"}
+</%def>
+## Where the loop with whole vectors starts, or that with short ones: at its end, if it has none.
+<%def name="start(lanes, count, end)" filter="trim">
+${"0" if lanes == 1 else f"count {'<' if count == 'count' else '>='} {lanes} ? 0 : {end}"}
 </%def>
 <%def name="store(lanes, at, value)">
 ${f"store_ragged({at}, count, {value});" if lanes > 1 else f"*({at}) = {value};"}
@@ -56,13 +62,15 @@ __kernel void distances(...) {
     ${vector} sum_${r} = 0;
     __global const ${ctype} *a_${r} = a + (long)min(${r}, rows - 1) * d;
 % endfor
-    for (int k = 0; k < d; k++) {
-        const ${vector} other = ${load(lanes, "b + (long)k * n")};
+% for each in (lanes, "count")[:lanes]:
+    for (int k = ${start(lanes, each, "d")}; k < d; k++) {
+        const ${vector} other = ${load(lanes, "b + (long)k * n", each)};
 % for r in range(tile):
         const ${vector} apart_${r} = a_${r}[k] - other;
         sum_${r} += ${f"fabs(apart_{r})" if absolute else f"apart_{r} * apart_{r}"};
 % endfor
     }
+% endfor
 % for r in range(tile):
     if (${r} < rows)
         ${store(lanes, f"y + {r}l * n", f"sum_{r}" if absolute else f"sqrt(sum_{r})")}
@@ -84,10 +92,11 @@ __kernel void differences(...) {
     s += s_offset + (batch * d + row) * m + column;
 % for r in range(tile):
     ${vector} sum_${r} = 0;
-    const ${vector} a_${r} = ${load(lanes, f"a + (long)min({r}, rows - 1) * m")};
+    const ${vector} a_${r} = ${load(lanes, f"a + (long)min({r}, rows - 1) * m", "count")};
 % endfor
-    for (int j = 0; j < n; j++) {
-        const ${vector} weight = ${load(lanes, "w + (long)j * m")};
+% for each in (lanes, "count")[:lanes]:
+    for (int j = ${start(lanes, each, "n")}; j < n; j++) {
+        const ${vector} weight = ${load(lanes, "w + (long)j * m", each)};
         __global const ${ctype} *other = b + (long)j * d;
 % for r in range(tile):
         const ${vector} apart_${r} = a_${r} - other[min(${r}, rows - 1)];
@@ -98,6 +107,7 @@ __kernel void differences(...) {
 % endif
 % endfor
     }
+% endfor
 % for r in range(tile):
     if (${r} < rows)
         ${store(lanes, f"s + {r}l * m", f"sum_{r}")}

@@ -13,8 +13,9 @@ from ..kernel import Kernel
 _TEMPLATE = "reduce/distances.mako"
 _DISTANCES = Kernel("distances", _TEMPLATE)
 _DIFFERENCES = Kernel("differences", _TEMPLATE)
-# Rows of the result for which an item reads a neighbour once.
-_TILE = 4
+# Rows of the result for which an item reads a neighbour once: as many sums as sixteen registers
+# hold, of differences' sums beside as many rows.
+_TILES = {"distances": 8, "differences": 6}
 
 
 def distances(target: Target, y: Array, a: Array, b: Array, *, absolute: bool) -> list[Launch]:
@@ -70,9 +71,10 @@ def _launch(
         return []
     *batch, rows, neighbours = out.shape
     lanes = 1 if in_groups(target.traits) else lanes_of(target, out.dtype.itemsize)
-    strips, blocks = ceil_div(rows, _TILE), ceil_div(neighbours, lanes)
+    tile = _TILES[kernel.name]
+    strips, blocks = ceil_div(rows, tile), ceil_div(neighbours, lanes)
     jobs = prod(batch) * strips * blocks
-    params = {"ctype": out.dtype.ctype, "lanes": lanes, "tile": _TILE, "absolute": absolute}
+    params = {"ctype": out.dtype.ctype, "lanes": lanes, "tile": tile, "absolute": absolute}
     args = {"jobs": jobs, "strips": strips, "blocks": blocks, **sizes, **arrays}
     return [
         kernel.launch(

@@ -21,14 +21,23 @@ from ..index import (
     Scatter,
 )
 from ..machinery.function import apply, results_of
-from ..scattered import ProductsAlong, ProductsAlongBackward
+from ..scattered import MetAlong, ProductsAlong, ProductsAlongBackward
 from ..search import Search
-from ..shape import contiguous, permute, reshape, to_dtype
+from ..shape import contiguous, expand, permute, reshape, to_dtype
 from ..sort import Sort, Top
 from .rule import Flags, all_with_batch, folded, of_folded, rule, unfolded, with_batch
 
 
-@rule(Gather, Scatter, ProductsAlong, ProductsAlongBackward)
+@rule(MetAlong, ProductsAlong)
+def _met(function: Any, flags: Flags, inputs: Sequence[Any], size: int) -> Sequence[Any] | None:
+    x, src, index = inputs
+    if index.ndim - flags[2] < src.ndim - flags[1]:  # a vector for all lines
+        index = reshape(index, (*index.shape[: flags[2]], 1, index.shape[-1], 1))
+        index = expand(index, (*index.shape[: flags[2]], *src.shape[flags[1] :]))
+    return _gather(function, flags, (x, src, index), size)
+
+
+@rule(Gather, Scatter, ProductsAlongBackward)
 def _gather(function: Any, flags: Flags, inputs: Sequence[Any], size: int) -> Sequence[Any]:
     given = map(contiguous, all_with_batch(flags, inputs, size))
     return results_of(replace(function, dim=function.dim + 1), *given)
