@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -11,8 +10,6 @@ import numpy as np
 from ..errors import ArgumentError
 
 __all__ = ["hparams"]
-
-_DATA = "plugin_data_pb2"
 
 
 def hparams(
@@ -35,7 +32,7 @@ def hparams(
         ArgumentError: if one is no dict, a value is none of these, or a domain is of no setting or
             of another type than its setting.
     """
-    api_pb2, metadata, parts = (_hparams(name) for name in ("api_pb2", "metadata", _DATA))
+    api_pb2, metadata, parts, _ = _board()
     domains = {} if hparam_domain_discrete is None else hparam_domain_discrete
     for name, given in (("hparam_dict", hparam_dict), ("metric_dict", metric_dict)):
         if not isinstance(given, Mapping):
@@ -78,14 +75,20 @@ def _field(name: str, value: Any) -> tuple[str, Any]:
     return "number_value", float(host.reshape(()))
 
 
-def _hparams(name: str) -> Any:
-    """A module of TensorBoard's, which is optional, and whose classes are made as it runs."""
-    return import_module(f"tensorboard.plugins.hparams.{name}")
+def _board() -> tuple[Any, Any, Any, Any]:
+    """TensorBoard's modules, which are optional, and whose classes are made as they run."""
+    from tensorboard.compat.proto import summary_pb2  # noqa: PLC0415 - optional
+    from tensorboard.plugins.hparams import (  # noqa: PLC0415 - optional
+        api_pb2,
+        metadata,
+        plugin_data_pb2,
+    )
+
+    return api_pb2, metadata, plugin_data_pb2, summary_pb2
 
 
 def _summary(tag: str, **content: Any) -> Any:
-    summary_pb2: Any = import_module("tensorboard.compat.proto.summary_pb2")
-    metadata, parts = _hparams("metadata"), _hparams(_DATA)
+    _, metadata, parts, summary_pb2 = _board()
     data = parts.HParamsPluginData(version=metadata.PLUGIN_DATA_VERSION, **content)
     plugin = summary_pb2.SummaryMetadata.PluginData(
         plugin_name=metadata.PLUGIN_NAME, content=data.SerializeToString()
