@@ -430,9 +430,9 @@ def flatten(x: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
 
 
 @op(seen=as_another)
-def squeeze(x: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
-    """Without axes of size 1: all, or those of ``dim`` that have it."""
-    dims = normalize_dims("squeeze", dim, x.ndim)
+def squeeze(x: Tensor, dim: int | Sequence[int] | None = None, *more: int) -> Tensor:
+    """Without axes of size 1: all, or those of ``dim`` and ``more`` that have it."""
+    dims = normalize_dims("squeeze", (dim, *more) if more else dim, x.ndim)
     return reshape(x, tuple(n for d, n in enumerate(x.shape) if n != 1 or d not in dims))
 
 

@@ -252,9 +252,9 @@ def std_mean(
 
 
 @op()
-def count_nonzero(x: Tensor, dim: Dims = None) -> Tensor:
+def count_nonzero(x: Tensor, dim: Dims = None, *more: int) -> Tensor:
     """How many elements are not 0, over an axis, several, or all; int64."""
-    return total(ne(x, 0), dim)
+    return total(ne(x, 0), (dim, *more) if more else dim)
 
 
 @op()
