@@ -20,7 +20,7 @@ from clnet.distributions import (
     Transform,
     TransformedDistribution,
 )
-from clnet.errors import ArgumentError, CheckpointError
+from clnet.errors import ArgumentError, CheckpointError, ShapeError
 from clnet.utils.hooks import RemovableHandle
 
 pytestmark = pytest.mark.device
@@ -288,3 +288,72 @@ def test_functions_take_sparse_tensors_that_want_no_gradient():
     y = clnet.ones(2, 1, requires_grad=True)
     Product.apply(x, y).sum().backward()
     assert y.grad.tolist() == [[3.0], [2.0]]
+
+
+def test_sequences_are_repeated_by_a_tensor_and_take_its_elements():
+    n = clnet.tensor(2)
+    assert ([1] * n, n * [1], (1,) * n, "a" * n, b"a" * n) == ([1, 1], [1, 1], (1, 1), "aa", b"aa")
+    found = [1]
+    found += clnet.tensor([2, 3])
+    assert [int(x) for x in found] == [1, 2, 3]
+    for wrong in (lambda: [1] * clnet.tensor(2.0), lambda: [1] * clnet.tensor([2, 3])):
+        with pytest.raises((TypeError, ShapeError)):
+            wrong()
+    for wrong in (lambda: (1,) - n, lambda: [1] - n, lambda: n - [1]):
+        with pytest.raises(TypeError):
+            wrong()
+
+
+class Foreign:
+    def __rand__(self, other):
+        return "and"
+
+    def __gt__(self, other):
+        return "greater"
+
+
+def test_comparisons_and_bits_are_turned_round():
+    x = clnet.tensor([1, 2])
+    assert (x & Foreign(), x < Foreign()) == ("and", "greater")
+    for wrong in (lambda: x | Foreign(), lambda: x > Foreign()):
+        with pytest.raises(TypeError):
+            wrong()
+
+
+def test_axes_are_given_one_by_one():
+    x = clnet.ones(1, 1, 2, 3)
+    assert x.squeeze(0, 1).shape == x.clone().squeeze_(0, 1).shape == (2, 3)
+    assert x.squeeze(0, 2).shape == (1, 2, 3)
+    assert x.count_nonzero(2, 3).tolist() == [[6]]
+
+
+def test_what_is_compiled_runs_as_it_is_while_eager_is_forced():
+    calls = []
+
+    @clnet.compile
+    def double(x):
+        calls.append(1)
+        return x * 2
+
+    x, stance = clnet.ones(2), clnet.compiler.set_stance
+    double(x), double(x)
+    traced = len(calls)
+    with stance("force_eager"):
+        double(x), double(x)
+        assert len(calls) == traced + 2
+    double(x)
+    assert len(calls) == traced + 2
+    forced = stance("force_eager")(lambda: double(x))
+    double(x)
+    assert len(calls) == traced + 2
+    assert forced().tolist() == [2.0, 2.0]
+    assert len(calls) == traced + 3
+    stance("force_eager")
+    double(x)
+    stance()
+    double(x)
+    assert len(calls) == traced + 4
+
+
+def test_annotations_name_torchscripts_parts():
+    assert all(isinstance(getattr(clnet._C, name), type) for name in ("Graph", "Node", "Value"))

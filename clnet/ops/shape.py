@@ -432,7 +432,8 @@ def flatten(x: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
 @op(seen=as_another)
 def squeeze(x: Tensor, dim: int | Sequence[int] | None = None, *more: int) -> Tensor:
     """Without axes of size 1: all, or those of ``dim`` and ``more`` that have it."""
-    dims = normalize_dims("squeeze", (dim, *more) if more else dim, x.ndim)
+    named: Any = (dim, *more) if more else dim
+    dims = normalize_dims("squeeze", named, x.ndim)
     return reshape(x, tuple(n for d, n in enumerate(x.shape) if n != 1 or d not in dims))
 
 
