@@ -357,3 +357,17 @@ def test_what_is_compiled_runs_as_it_is_while_eager_is_forced():
 
 def test_annotations_name_torchscripts_parts():
     assert all(isinstance(getattr(clnet._C, name), type) for name in ("Graph", "Node", "Value"))
+
+
+def test_tables_are_given_and_frozen():
+    table = clnet.arange(6.0).reshape(3, 2)
+    layer = nn.Embedding(3, 2, 0, _weight=table, _freeze=True)
+    assert layer.weight.tolist() == table.tolist()
+    assert not layer.weight.requires_grad
+    assert nn.Embedding(3, 2).weight.requires_grad
+    with pytest.raises(ShapeError, match="a row of that width"):
+        nn.Embedding(2, 2, _weight=table)
+
+
+def test_an_expanded_shape_by_name():
+    assert clnet.ones(2, 1).expand(size=(3, 2, 4)).shape == (3, 2, 4)

@@ -445,13 +445,13 @@ def unsqueeze(x: Tensor, dim: int) -> Tensor:
 
 
 @op(Face.METHOD, seen=as_another)
-def expand(x: Tensor, *sizes: Any) -> Tensor:
+def expand(x: Tensor, *sizes: Any, size: Sequence[int] | None = None) -> Tensor:
     """Repeated along axes of size 1, without a copy; -1 keeps an axis.
 
     Raises:
         ShapeError: if an axis of another size would have to change.
     """
-    wanted = tuple(sizes_of("expand", sizes))
+    wanted = tuple(sizes_of("expand", sizes, size))
     lead = len(wanted) - x.ndim
     if lead < 0:
         raise ShapeError("expand", "it has fewer axes than the tensor", shape=x.shape, sizes=wanted)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import struct
 import subprocess
 import sys
@@ -12,8 +13,6 @@ from pathlib import Path
 from threading import Timer
 
 import numpy as np
-import re
-
 import pytest
 
 import clnet
