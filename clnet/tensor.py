@@ -32,6 +32,7 @@ from .values.arguments import checked, shown
 from .values.changes import FLAGS
 from .values.dtypes import DType, from_numpy, of_scalar
 from .values.foreign import host_array, host_of
+from .values.override import SEQUENCES
 from .values.shapes import Size, normalize_dim, size_of
 from .values.varying import is_varying
 
@@ -45,7 +46,11 @@ _ARRAY = attrgetter("array")
 
 
 def _reflected(function: Callable[[Any, Any], Any]) -> Callable[[Tensor, Any], Tensor]:
-    return lambda self, other: function(other, self)
+    def operator(self: Tensor, other: Any) -> Any:
+        # Python repeats sequences, [0] * n, and `numbers += x` takes the elements.
+        return NotImplemented if isinstance(other, SEQUENCES) else function(other, self)
+
+    return operator
 
 
 class Tensor(OnHost):

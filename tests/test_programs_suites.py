@@ -21,7 +21,7 @@ from clnet.distributions import (
     Transform,
     TransformedDistribution,
 )
-from clnet.errors import ArgumentError, CheckpointError
+from clnet.errors import ArgumentError, CheckpointError, ShapeError
 from clnet.utils.hooks import RemovableHandle
 
 pytestmark = pytest.mark.device
@@ -447,3 +447,86 @@ def test_trainers_end_a_profiler_that_records(tmp_path):
     assert (tmp_path / "trace.json").stat().st_size
     with pytest.raises(ArgumentError, match="sums by name"):
         events.key_averages().export_chrome_trace("nowhere")
+
+
+def test_sequences_are_repeated_by_a_tensor_and_take_its_elements():
+    n = clnet.tensor(2)
+    assert ([1] * n, n * [1], (1,) * n, "a" * n, b"a" * n) == ([1, 1], [1, 1], (1, 1), "aa", b"aa")
+    found = [1]
+    found += clnet.tensor([2, 3])
+    assert [int(x) for x in found] == [1, 2, 3]
+    for wrong in (lambda: [1] * clnet.tensor(2.0), lambda: [1] * clnet.tensor([2, 3])):
+        with pytest.raises((TypeError, ShapeError)):
+            wrong()
+    for wrong in (lambda: (1,) - n, lambda: [1] - n, lambda: n - [1]):
+        with pytest.raises(TypeError):
+            wrong()
+
+
+class Foreign:
+    def __rand__(self, other):
+        return "and"
+
+    def __gt__(self, other):
+        return "greater"
+
+
+def test_comparisons_and_bits_are_turned_round():
+    x = clnet.tensor([1, 2])
+    assert (x & Foreign(), x < Foreign()) == ("and", "greater")
+    for wrong in (lambda: x | Foreign(), lambda: x > Foreign()):
+        with pytest.raises(TypeError):
+            wrong()
+
+
+def test_axes_are_given_one_by_one():
+    x = clnet.ones(1, 1, 2, 3)
+    assert x.squeeze(0, 1).shape == x.clone().squeeze_(0, 1).shape == (2, 3)
+    assert x.squeeze(0, 2).shape == (1, 2, 3)
+    assert x.count_nonzero(2, 3).tolist() == [[6]]
+
+
+def test_what_is_compiled_runs_as_it_is_while_eager_is_forced():
+    calls = []
+
+    @clnet.compile
+    def double(x):
+        calls.append(1)
+        return x * 2
+
+    x, stance = clnet.ones(2), clnet.compiler.set_stance
+    double(x), double(x)
+    traced = len(calls)
+    with stance("force_eager"):
+        double(x), double(x)
+        assert len(calls) == traced + 2
+    double(x)
+    assert len(calls) == traced + 2
+    forced = stance("force_eager")(lambda: double(x))
+    double(x)
+    assert len(calls) == traced + 2
+    assert forced().tolist() == [2.0, 2.0]
+    assert len(calls) == traced + 3
+    stance("force_eager")
+    double(x)
+    stance()
+    double(x)
+    assert len(calls) == traced + 4
+
+
+def test_annotations_name_torchscripts_parts():
+    assert all(isinstance(getattr(clnet._C, name), type) for name in ("Graph", "Node", "Value"))
+
+
+def test_tables_are_given_and_frozen():
+    table = clnet.arange(6.0).reshape(3, 2)
+    layer = nn.Embedding(3, 2, 0, _weight=table, _freeze=True)
+    assert layer.weight.tolist() == table.tolist()
+    assert not layer.weight.requires_grad
+    assert nn.Embedding(3, 2).weight.requires_grad
+    with pytest.raises(ShapeError, match="a row of that width"):
+        nn.Embedding(2, 2, _weight=table)
+
+
+def test_an_expanded_shape_by_name():
+    assert clnet.ones(2, 1).expand(size=(3, 2, 4)).shape == (3, 2, 4)

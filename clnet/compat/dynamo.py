@@ -11,10 +11,12 @@ from functools import wraps
 from types import ModuleType
 from typing import Any
 
+from ..autodiff.decorated import in_mode
 from ..compile import Compiled
 from ..compile import compile as compiled
 from ..errors import ArgumentError
 from ..nn import Module
+from ..values import mode
 from ..values.plain import shown
 from . import notice
 
@@ -81,8 +83,31 @@ def list_backends(exclude_tags: Any = ()) -> list[str]:
     return ["inductor"]
 
 
-def set_stance(*args: Any, **kwargs: Any) -> None:
-    """Taken: ``clnet.compile`` has one."""
+class set_stance:  # noqa: N801 - called as a function is
+    """From now on, in a block or in a function: ``"force_eager"`` runs what is compiled as it is.
+
+    The other stances say what a compiler does that finds no plan: clnet's makes one.
+
+    Args:
+        stance: PyTorch's name of it.
+        given: what PyTorch takes beside.
+    """
+
+    def __init__(self, stance: str = "default", **given: Any) -> None:
+        self._before = mode.current().uncompiled
+        self._wanted = stance == "force_eager"
+        mode.change(uncompiled=self._wanted)
+
+    def __call__(self, function: Any) -> Any:
+        """The function, which runs so; around it all is as before."""
+        mode.change(uncompiled=self._before)
+        return in_mode(function, uncompiled=self._wanted)
+
+    def __enter__(self) -> None:
+        """It is so already."""
+
+    def __exit__(self, *raised: object) -> None:
+        mode.change(uncompiled=self._before)
 
 
 def is_compile_supported(device_type: Any) -> bool:

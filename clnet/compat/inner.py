@@ -61,6 +61,18 @@ class DisableTorchFunctionSubclass(mode.using):
 DisableTorchFunction = DisableTorchFunctionSubclass
 
 
+class Graph:
+    """A name for annotations of ``symbolic``, as TorchScript's nodes and values are."""
+
+
+class Node:
+    """A name for annotations."""
+
+
+class Value:
+    """A name for annotations."""
+
+
 class _ExcludeDispatchKeyGuard:  # for packages
     """A block like any other."""
 

@@ -140,6 +140,8 @@ class Compiled:
         # NaN, op by op and line by line.
         if now.tracer is not None or now.anomaly is not None or now.batching is not None:
             return self._function(*args, **kwargs)
+        if now.uncompiled:
+            return self._function(*args, **kwargs)
         try:
             given, tensors, guards, numbers = looked_at(args, kwargs, self._varied.loose)
         except TraceError as error:

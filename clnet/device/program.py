@@ -455,8 +455,9 @@ class ProgramCache:
             return CompiledKernel(self._build(source, text), source.name, signature)
         except cl.LogicError:
             # A driver's own cache may hold for ever what a killed process left in it (PoCL: a
-            # program without kernels). Another text is another entry.
-            program = self._build(source, f"{text}// {secrets.token_hex(8)}\n")
+            # program without kernels). Another text is another entry, if it differs in what the
+            # preprocessor leaves, whose output PoCL's entries are named by.
+            program = self._build(source, f"{text}typedef int other_{secrets.token_hex(8)};\n")
         try:
             return CompiledKernel(program, source.name, signature)
         except cl.LogicError as error:

@@ -39,6 +39,9 @@ class _Table(Module):
         embedding_dim: int,
         padding_idx: int | None,
         rule: _Rule,
+        *,
+        table: Tensor | None = None,
+        frozen: bool = False,
         **like: Any,
     ) -> None:
         super().__init__()
@@ -46,8 +49,14 @@ class _Table(Module):
         self.embedding_dim = embedding_dim
         self.padding_idx = self._row_number(padding_idx)
         self.max_norm, self.norm_type, self.scale_grad_by_freq, self.sparse = rule
-        self.weight = Parameter(empty(num_embeddings, embedding_dim, **like))
-        self.reset_parameters()
+        sizes = (num_embeddings, embedding_dim)
+        if table is not None and table.shape != sizes:
+            law = "the table has a row of that width for each number"
+            raise ShapeError(type(self).__name__, law, table=table.shape, sizes=sizes)
+        made = empty(*sizes, **like) if table is None else table.detach()
+        self.weight = Parameter(made, requires_grad=not frozen)
+        if table is None:
+            self.reset_parameters()
 
     @classmethod
     def from_pretrained(
@@ -127,6 +136,8 @@ class Embedding(_Table):
         scale_grad_by_freq: divide each row's gradient by how often the batch looks it up.
         sparse: the table's gradient is sparse, of the rows that were looked up alone; in compiled
             functions, and with ``scale_grad_by_freq``, it is dense, 0 in the other rows.
+        _weight: the table itself, which is not copied; None: a new one.
+        _freeze: the table gets no gradient.
         device: where the table is; None: the current device.
         dtype: of the table.
 
@@ -148,12 +159,14 @@ class Embedding(_Table):
         norm_type: float = 2.0,
         scale_grad_by_freq: bool = False,
         sparse: bool = False,
+        _weight: Tensor | None = None,
+        _freeze: bool = False,
         *,
         device: Any = None,
         dtype: DType | None = None,
     ) -> None:
         rule = _Rule(max_norm, norm_type, scale_grad_by_freq, sparse)
-        like = {"device": device, "dtype": dtype}
+        like = {"device": device, "dtype": dtype, "table": _weight, "frozen": _freeze}
         super().__init__(num_embeddings, embedding_dim, padding_idx, rule, **like)
 
     def forward(self, x: Tensor) -> Tensor:

@@ -430,9 +430,10 @@ def flatten(x: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
 
 
 @op(seen=as_another)
-def squeeze(x: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
-    """Without axes of size 1: all, or those of ``dim`` that have it."""
-    dims = normalize_dims("squeeze", dim, x.ndim)
+def squeeze(x: Tensor, dim: int | Sequence[int] | None = None, *more: int) -> Tensor:
+    """Without axes of size 1: all, or those of ``dim`` and ``more`` that have it."""
+    named: Any = (dim, *more) if more else dim
+    dims = normalize_dims("squeeze", named, x.ndim)
     return reshape(x, tuple(n for d, n in enumerate(x.shape) if n != 1 or d not in dims))
 
 
@@ -444,13 +445,13 @@ def unsqueeze(x: Tensor, dim: int) -> Tensor:
 
 
 @op(Face.METHOD, seen=as_another)
-def expand(x: Tensor, *sizes: Any) -> Tensor:
+def expand(x: Tensor, *sizes: Any, size: Sequence[int] | None = None) -> Tensor:
     """Repeated along axes of size 1, without a copy; -1 keeps an axis.
 
     Raises:
         ShapeError: if an axis of another size would have to change.
     """
-    wanted = tuple(sizes_of("expand", sizes))
+    wanted = tuple(sizes_of("expand", sizes, size))
     lead = len(wanted) - x.ndim
     if lead < 0:
         raise ShapeError("expand", "it has fewer axes than the tensor", shape=x.shape, sizes=wanted)

@@ -252,9 +252,10 @@ def std_mean(
 
 
 @op()
-def count_nonzero(x: Tensor, dim: Dims = None) -> Tensor:
+def count_nonzero(x: Tensor, dim: Dims = None, *more: int) -> Tensor:
     """How many elements are not 0, over an axis, several, or all; int64."""
-    return total(ne(x, 0), dim)
+    dims: Any = (dim, *more) if more else dim
+    return total(ne(x, 0), dims)
 
 
 @op()

@@ -43,6 +43,7 @@ class Mode:
         batching: the batches whose elements functions see just now, and levels of tensors with
             tangents, the innermost last; or None.
         takes_over: whether classes with ``__torch_function__`` take over what is called with them.
+        uncompiled: whether compiled functions run as they were written.
     """
 
     device: Any = None
@@ -69,6 +70,7 @@ class Mode:
     anomaly: Any = None
     batching: tuple[Any, ...] | None = None
     takes_over: bool = True
+    uncompiled: bool = False
 
     @property
     def recomputing(self) -> bool:

@@ -28,7 +28,16 @@ _TURNED = {
     "remainder": "__rmod__",
     "pow": "__rpow__",
     "matmul": "__rmatmul__",
+    "bitwise_and": "__rand__",
+    "bitwise_or": "__ror__",
+    "bitwise_xor": "__rxor__",
+    "lt": "__gt__",
+    "le": "__ge__",
+    "gt": "__lt__",
+    "ge": "__le__",
 }
+SEQUENCES = (list, tuple, str, bytes, bytearray)
+"""What Python repeats as often as a tensor of one whole number says."""
 _NOT_ASKED = ("builtins", "clnet", "numpy", "torch")
 """Packages whose classes' operators turned round are no answer here."""
 
@@ -149,6 +158,8 @@ def turned_round(op: str, args: tuple[Any, ...]) -> Any:
     if op not in _TURNED or len(args) != 2 or isinstance(args[1], Complex):
         return NotImplemented
     kind = type(args[1])
+    if op == "mul" and isinstance(args[1], SEQUENCES) and hasattr(args[0], "__apply_function__"):
+        return args[1] * args[0]
     if hasattr(kind, "__apply_function__") or kind.__module__.partition(".")[0] in _NOT_ASKED:
         return NotImplemented
     found = getattr(kind, _TURNED[op], None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import struct
 import subprocess
 import sys
@@ -396,7 +397,7 @@ def test_a_driver_that_leaves_a_kernel_out_is_asked_once_more(tmp_path, monkeypa
     build = bench.cache._build
 
     def without(source, text):
-        texts.append(text)
+        texts.append(re.sub("//.*", "", text).rstrip())  # what a preprocessor leaves
         return build(source, text.replace("plus", "other") if len(texts) <= times else text)
 
     monkeypatch.setattr(bench.cache, "_build", without)

@@ -220,3 +220,13 @@ def test_cross_entropy_with_probabilities_of_no_examples_is_nan():
     assert x.grad is not None
     assert x.grad.shape == (0, 3)
     assert ops.cross_entropy(x, tensor(nothing), reduction="sum").item() == 0
+
+
+def test_cross_entropy_of_images_in_double_precision():
+    x = np.random.default_rng(1).normal(size=(2, 3, 3, 3))
+    classes = np.arange(18).reshape(2, 3, 3) % 3
+    scores = tensor(x, requires_grad=True)
+    ops.cross_entropy(scores, tensor(classes)).backward()
+    share = np.exp(x) / np.exp(x).sum(1, keepdims=True)
+    wanted = (share - np.moveaxis(np.eye(3)[classes], -1, 1)) / classes.size
+    np.testing.assert_allclose(scores.grad.numpy(), wanted, rtol=1e-12, atol=1e-15)

@@ -44,7 +44,9 @@ def cross_entropy_grad(
     cost = {"flops": flops, "bytes": nbytes_of(arrays)}
     if not in_groups(target.traits):
         # Neighbouring lines by whole lines of the caches, of which each store would fetch a half.
-        most = lanes_of(target, acc.itemsize) if lines.inner == 1 else LINE_BYTES // acc.itemsize
+        # Of doubles half a line: of a whole one PoCL 3.0's code generator does not come to an end.
+        line = LINE_BYTES if acc.itemsize < 8 else LINE_BYTES // 2
+        most = lanes_of(target, acc.itemsize) if lines.inner == 1 else line // acc.itemsize
         lanes = filled(most, lines.n if lines.inner == 1 else lines.inner)
         params = joined(params, by_name("lanes", lanes))
         if lines.inner > 1:
