@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import isfinite, pi, prod
+from math import inf, isfinite, pi, prod
 from typing import Any
 
 import numpy as np
@@ -402,6 +402,8 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
         raise ArgumentError("renorm", "p is above 0", p=p)
     if not maxnorm >= 0:
         raise ArgumentError("renorm", "maxnorm is 0 or more", maxnorm=maxnorm)
+    if maxnorm == inf:  # whose part in the factor's slope would be infinity times 0
+        return input * 1
     axis = normalize_dim("renorm", dim, input.ndim)
     others = [k for k in np.arange(input.ndim).tolist() if k != axis]
     norm = ops.norm(input, p, dim=others, keepdim=True)
