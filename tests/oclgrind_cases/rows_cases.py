@@ -13,6 +13,7 @@ import pytest
 from clnet.device import Check, Target, device
 from clnet.kernels import streaming as streaming_module
 from clnet.kernels.norm import norm_in_registers as runs_module
+from clnet.kernels.norm import norm_parts_group as parts_module
 from clnet.kernels.norm.norm import (
     batch_norm,
     batch_norm_grad,
@@ -64,6 +65,7 @@ MODULES = (
     loss_mean_module,
     norm_module,
     runs_module,
+    parts_module,
     groups_module,
     row_module,
     row_grad_module,
