@@ -148,6 +148,12 @@ def call_over(
     )
 
 
+def _is_index(value: Any) -> bool:
+    """Whether it is a tensor of one whole number."""
+    whole = hasattr(value, "__apply_function__") and not value.dtype.differentiable
+    return whole and value.numel() == 1
+
+
 def turned_round(op: str, args: tuple[Any, ...]) -> Any:
     """What the second operand's class makes of an operator; ``NotImplemented`` if nothing.
 
@@ -158,7 +164,7 @@ def turned_round(op: str, args: tuple[Any, ...]) -> Any:
     if op not in _TURNED or len(args) != 2 or isinstance(args[1], Complex):
         return NotImplemented
     kind = type(args[1])
-    if op == "mul" and isinstance(args[1], SEQUENCES) and hasattr(args[0], "__apply_function__"):
+    if op == "mul" and isinstance(args[1], SEQUENCES) and _is_index(args[0]):
         return args[1] * args[0]
     if hasattr(kind, "__apply_function__") or kind.__module__.partition(".")[0] in _NOT_ASKED:
         return NotImplemented

@@ -299,7 +299,7 @@ def test_what_opencl_cannot_take_is_told_by_name(device):
                 device.queue.run((launch,))
             with (
                 device.queue.observe(Watch()),
-                pytest.raises(ArgumentError, match=r"kernel='?fill'?, given="),
+                pytest.raises(ArgumentError, match=r"kernel='?fill\w*'?, given="),
             ):
                 device.queue.run((launch,))
             if not isinstance(value, float | np.bool_):  # NumPy converts these where a plan binds

@@ -185,7 +185,7 @@ def test_tensor_copies():
             lambda: clnet.tensor([1, 2], requires_grad=True),
             GradientError,
             "requires_grad_: only floating and complex tensors have gradients;"
-            " got dtype=clnet.int64",
+            " got dtype=clnet.int64. Convert it with .float() before",
         ),
     ],
 )
