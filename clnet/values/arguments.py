@@ -28,7 +28,15 @@ from .annotation import (
 )
 from .dtypes import DType
 from .lazy import lazy
-from .override import ENTERED, asked_modes, call_over, takes_over, taking_over, turned_round
+from .override import (
+    ENTERED,
+    TURNED,
+    asked_modes,
+    call_over,
+    takes_over,
+    taking_over,
+    turned_round,
+)
 from .plain import (
     LEAST,
     MOST,
@@ -212,7 +220,7 @@ class Door:
                     return None
                 found.append((place, types))
             elif types is None and kind in (list, tuple):  # of ``*operands: Any``
-                if not pass_within(NUMBERS, value):
+                if self.op in TURNED or not pass_within(NUMBERS, value):
                     return None  # who takes over is asked each time
                 found.append((place, NUMBERS))
             elif types is None and takes_over(kind):

@@ -19,7 +19,7 @@ from numbers import Complex
 from typing import Any
 
 _SEQUENCES = (list, tuple)
-_TURNED = {
+TURNED = {
     "add": "__radd__",
     "sub": "__rsub__",
     "mul": "__rmul__",
@@ -36,6 +36,7 @@ _TURNED = {
     "gt": "__lt__",
     "ge": "__le__",
 }
+"""Ops whose operator the second operand's class may take over, and by which of its own."""
 SEQUENCES = (list, tuple, str, bytes, bytearray)
 """What Python repeats as often as a tensor of one whole number says."""
 _NOT_ASKED = ("builtins", "clnet", "numpy", "torch")
@@ -161,12 +162,12 @@ def turned_round(op: str, args: tuple[Any, ...]) -> Any:
         op: its name.
         args: the operands.
     """
-    if op not in _TURNED or len(args) != 2 or isinstance(args[1], Complex):
+    if op not in TURNED or len(args) != 2 or isinstance(args[1], Complex):
         return NotImplemented
     kind = type(args[1])
     if op == "mul" and isinstance(args[1], SEQUENCES) and _is_index(args[0]):
         return args[1] * args[0]
     if hasattr(kind, "__apply_function__") or kind.__module__.partition(".")[0] in _NOT_ASKED:
         return NotImplemented
-    found = getattr(kind, _TURNED[op], None)
+    found = getattr(kind, TURNED[op], None)
     return NotImplemented if found is None else found(args[1], args[0])
