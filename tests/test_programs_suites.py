@@ -455,6 +455,10 @@ def test_sequences_are_repeated_by_a_tensor_and_take_its_elements():
     found = [1]
     found += clnet.tensor([2, 3])
     assert [int(x) for x in found] == [1, 2, 3]
+    for _ in range(2):  # the second time such operands are known
+        with pytest.raises(TypeError, match="a tensor or a number"):
+            clnet.ones(2) * [1, 2]
+    assert n * [1] == [1, 1]
     for wrong in (lambda: [1] * clnet.tensor(2.0), lambda: [1] * clnet.tensor([2, 3])):
         with pytest.raises((TypeError, ShapeError)):
             wrong()

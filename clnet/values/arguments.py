@@ -30,6 +30,7 @@ from .dtypes import DType
 from .lazy import lazy
 from .override import (
     ENTERED,
+    SEQUENCES,
     TURNED,
     asked_modes,
     call_over,
@@ -164,6 +165,8 @@ class Door:
         for name, value in (*zip(self.names, args, strict=False), *given.items()):
             types = known.get(name)
             if types is None or type(value) in types:
+                continue
+            if self.op in TURNED and isinstance(value, SEQUENCES):  # asked about each time
                 continue
             kind = self.kinds.get(name)
             if kind is None or (is_tensor(value) and kind.tensor):
