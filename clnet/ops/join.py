@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ..array import Array
 from ..device import Launch, Target
 from ..errors import ArgumentError, ShapeError
+from ..kernels.moving import join_rows
 from ..values.dtypes import Kind, promote
 from ..values.shapes import axis_of
 from .copying import copies
@@ -49,8 +50,10 @@ class Cat(Function):
         return (Array.abstract(shape, inputs[0].dtype, inputs[0].device),)
 
     def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
-        """One copy for each input, but small ones of dense parts together."""
+        """One launch on GPUs; else a copy for each input, small ones of dense parts together."""
         (y,) = outputs
+        if at_once := join_rows(target, y, inputs, self.dim):
+            return at_once
         pairs: list[tuple[Array, Array]] = []
         start = 0
         for x in inputs:

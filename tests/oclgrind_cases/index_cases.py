@@ -29,7 +29,7 @@ from clnet.kernels.index.order import sort_lines
 from clnet.kernels.index.sort import sort
 from clnet.kernels.index.top import top
 from clnet.kernels.index.true_places import true_places, unravel
-from clnet.kernels.moving import copy_pairs
+from clnet.kernels.moving import copy_pairs, join_rows
 from clnet.kernels.moving.around import around
 from clnet.kernels.moving.copy import arange, copy, fill
 from clnet.kernels.moving.place import place
@@ -56,6 +56,7 @@ top_module = import_module("clnet.kernels.index.top")
 true_places_module = import_module("clnet.kernels.index.true_places")
 copy_module = import_module("clnet.kernels.moving.copy")
 lines_module = import_module("clnet.kernels.moving.copy_lines")
+join_module = import_module("clnet.kernels.moving.join_rows")
 place_module = import_module("clnet.kernels.moving.place")
 around_module = import_module("clnet.kernels.moving.around")
 wide_module = import_module("clnet.kernels.index.gather_wide")
@@ -74,6 +75,7 @@ MODULES = (
     true_places_module,
     copy_pairs,
     gather,
+    join_module,
     runs_module,
     wide_module,
     order_module,
@@ -107,6 +109,17 @@ def copies(target: Target) -> None:
     run(copy(target, y.view((5, 40), (43, 1), 2), given(x)))
     wide[:, 2:42] = x
     near(y, wide)
+
+
+@case("gpu")
+def rows_beside_each_other(target: Target) -> None:
+    for dtype, inner in ((np.float32, 4), (np.float32, 3), (np.float64, 2), (np.int16, 8)):
+        for count in (2, 3, 5, 9, 20):
+            lengths = [1 + k % 3 for k in range(count)]
+            parts = [(9 * normal(2, n, inner)).astype(dtype) for n in lengths]
+            y = output((2, sum(lengths), inner), dtype)
+            run(join_rows(target, y, [given(x, before=inner) for x in parts], 1))
+            near(y, np.concatenate(parts, 1))
 
 
 @case("cpu")
