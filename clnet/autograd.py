@@ -49,6 +49,7 @@ _LATER = {
     "graph": (".compat.autograd_graph", ""),
     "profiler": (".compat.profiler", ""),
     "set_detect_anomaly": (".autodiff.anomaly", "set_detect_anomaly"),
+    "set_multithreading_enabled": (".autodiff.variable", "set_multithreading_enabled"),
     "variable": (".autodiff.variable", ""),
     "_disable_profiler": (".compat.profiler", "disable_profiler"),
     "_profiler_enabled": (".compat.profiler", "profiler_enabled"),

@@ -174,6 +174,81 @@ def test_hooks_of_the_graph_are_pytorchs():
     assert graph(clnet) == graph(torch)
 
 
+def order_at_a_leaf(lib: Any) -> list[Any]:
+    """What hooks of a leaf and of the place where its gradient is added are given, in order."""
+    x = lib.tensor([1.0, 2.0], requires_grad=True)
+    said: list[Any] = []
+    place = (x * 1).grad_fn.next_functions[0][0]
+
+    def halved(grads: Any) -> Any:
+        said.append(("before", [g.tolist() for g in grads]))
+        return (grads[0] / 2,)
+
+    place.register_prehook(halved)
+    place.register_hook(lambda none, g: said.append((len(none), g[0].tolist(), x.grad.tolist())))
+    x.register_hook(lambda g: g * 10)
+    for factor in (1.0, 3.0):
+        (x * factor).sum().backward()
+    return said
+
+
+def test_a_place_of_accumulation_sees_what_is_added_behind_the_leafs_own_hooks():
+    found = order_at_a_leaf(clnet)
+    assert found[0] == ("before", [[10.0, 10.0]])
+    assert found[-1] == (0, [15.0, 15.0], [20.0, 20.0])
+    assert found == order_at_a_leaf(torch)
+
+
+def hooks_on_the_way(lib: Any) -> list[str]:
+    """Which hooks ``grad`` and ``backward`` call, where they stop at an inner tensor and not."""
+    a = lib.tensor([1.0], requires_grad=True)
+    b, said = a.clone(), []
+    c = b.clone()
+    b.register_hook(lambda g: said.append("tensor"))
+    b.grad_fn.register_prehook(lambda g: said.append("before"))
+    b.grad_fn.register_hook(lambda g, arrived: said.append("behind"))
+    for inputs in ((b,), (a, b)):
+        lib.autograd.grad(c, inputs, retain_graph=True)
+        said.append("|")
+        c.backward(inputs=inputs, retain_graph=True)
+        said.append("|")
+    place = b.grad_fn.next_functions[0][0]
+    place.metadata["key"] = "noted"
+    return [*said, b.grad_fn.next_functions[0][0].metadata["key"]]
+
+
+def test_a_nodes_hooks_wait_for_a_walk_that_comes_through():
+    found = hooks_on_the_way(clnet)
+    assert found[:2] == ["tensor", "|"]
+    assert found == hooks_on_the_way(torch)
+
+
+def test_an_edge_has_no_zeros():
+    x, y = (clnet.ones(2, requires_grad=True) * 1 for _ in range(2))
+    edge = clnet.autograd.graph.get_gradient_edge(y)
+    with pytest.raises(clnet.errors.GradientError, match="an edge has no shape"):
+        clnet.autograd.grad(x.sum(), (x, edge), materialize_grads=True)
+
+
+def test_a_tangent_has_no_tangent():
+    fw = clnet.autograd.forward_ad
+    x, t, other = clnet.ones(2), clnet.ones(2), clnet.ones(2)
+    with fw.dual_level():
+        moved = fw.make_dual(x, t)
+        for pair in ((moved, other), (other, moved)):
+            with pytest.raises(clnet.errors.GradientError, match="nor its tangent"):
+                fw.make_dual(*pair)
+
+
+def test_a_walk_goes_in_its_own_thread_whatever_is_said_of_threads():
+    x = clnet.ones(2, requires_grad=True)
+    with clnet.autograd.set_multithreading_enabled(mode=False):
+        x.sum().backward()
+    assert x.grad.tolist() == [1, 1]
+    with pytest.raises(clnet.errors.ArgumentError, match="mode is a bool"):
+        clnet.autograd.set_multithreading_enabled("no")
+
+
 def test_hooks_of_the_graph_are_checked():
     x = clnet.ones(2, requires_grad=True)
     y = x * 2

@@ -152,6 +152,36 @@ def test_gradients_flow_through_a_strided_copy():
         clnet.ones(3).as_strided((4, 4), (4, 1))
 
 
+def test_a_tensor_becomes_a_strided_view_of_itself_and_nothing_is_written():
+    x = clnet.arange(6.0)
+    before = x[:]
+    assert x.as_strided_((2, 2), (1, 3), 1) is x
+    assert (x.tolist(), before.tolist()) == ([[1, 4], [2, 5]], [0, 1, 2, 3, 4, 5])
+    x.zero_()
+    assert before.tolist() == [0, 0, 0, 3, 0, 0]
+    leaf = clnet.arange(6.0).requires_grad_()
+    y = leaf * 1
+    (y.as_strided_((3,), (2,)) * clnet.tensor([1.0, 10.0, 100.0])).sum().backward()
+    assert leaf.grad.tolist() == [1, 0, 10, 0, 100, 0]
+    with pytest.raises(GradientError, match="as_strided_: a leaf"):
+        leaf.as_strided_((3,), (2,))
+
+
+def test_no_elements_lie_anywhere():
+    x = clnet.ones(1)
+    assert x.as_strided((0,), (1,), 2).tolist() == []
+    assert x.as_strided((2, 0), (5, 1), 7).sum().item() == 0
+    assert clnet.empty(0).as_strided((0, 3), (3, 1)).shape == (0, 3)
+    with pytest.raises(ShapeError, match="elements lie inside the memory"):
+        x.as_strided((1,), (1,), 2)
+
+
+def test_pieces_of_given_sizes_have_their_unsafe_name():
+    x = clnet.arange(5.0)
+    for found in (x.unsafe_split_with_sizes([2, 3]), clnet.unsafe_split_with_sizes(x, [2, 3])):
+        assert [piece.tolist() for piece in found] == [[0, 1], [2, 3, 4]]
+
+
 def test_numbers_are_drawn_in_place():
     clnet.manual_seed(0)
     x = clnet.empty(4000)

@@ -191,3 +191,21 @@ def test_several_gradients_at_once_are_checked():
     assert gradcheck(
         lambda x, y: (x @ y).tanh(), [drawn(3, 4), drawn(4, 2)], check_batched_grad=True
     )
+
+
+def test_a_function_that_is_checked_may_differentiate_and_hang_hooks_somewhere():
+    def slope(x):
+        (g,) = clnet.autograd.grad((x**3).sum(), x, create_graph=True)
+        return g * 1
+
+    def scaled(factor):
+        def hooked(x):
+            y = x * 2
+            y.register_hook(lambda g: g * factor)
+            return y
+
+        return hooked
+
+    assert gradcheck(slope, drawn(2))
+    assert gradcheck(scaled(1.0), drawn(2))
+    assert not gradcheck(scaled(1.5), drawn(2), raise_exception=False)

@@ -171,6 +171,28 @@ def test_numbers_are_known():
         clnet._assert_async(clnet.tensor(0))
 
 
+@pytest.mark.parametrize(
+    ("check", "kind"),
+    [
+        (clnet._check_index, IndexError),
+        (clnet._check_value, ValueError),
+        (clnet._check_type, TypeError),
+        (clnet._check_not_implemented, NotImplementedError),
+    ],
+)
+def test_checks_raise_their_own_kind(check, kind):
+    check(True)
+    with pytest.raises(kind, match="too small"):
+        check(False, lambda: "too small")
+    with pytest.raises(kind, match="Expected cond"):
+        check(False)
+
+
+def test_what_libraries_are_not_here_is_said():
+    assert clnet.backends.quantized.engine in clnet.backends.quantized.supported_engines
+    assert clnet.cuda.is_tf32_supported() is clnet.cuda.is_available()
+
+
 def test_what_is_not_here_says_what_to_do():
     for refused, remedy in (
         (lambda: clnet.cuda.graph(clnet.cuda.CUDAGraph()).__enter__(), r"clnet\.compile"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import subprocess
 import sys
@@ -121,6 +122,30 @@ def test_checkpoints_of_old_programs():
     with pytest.warns(UserWarning, match="requires_grad"):
         checkpoint.check_backward_validity([b])
     assert clnet.autograd._is_checkpoint_valid()
+
+
+def test_a_policy_of_checkpoints_changes_memory_alone():
+    from clnet.utils import checkpoint  # noqa: PLC0415
+
+    def kept(context, op, *args, **given):
+        return checkpoint.CheckpointPolicy.MUST_SAVE
+
+    x = drawn(2).requires_grad_()
+    for policy in (kept, [clnet.mm, clnet.exp]):
+        calls = []
+
+        def block(x, calls=calls):
+            calls.append(1)
+            return x.exp().sin()
+
+        contexts = functools.partial(checkpoint.create_selective_checkpoint_contexts, policy)
+        y = checkpoint.checkpoint(block, x, use_reentrant=False, context_fn=contexts)
+        (found,) = clnet.autograd.grad(y.sum(), x)
+        (plain,) = clnet.autograd.grad(x.exp().sin().sum(), x)
+        assert found.tolist() == plain.tolist()
+        assert len(calls) == 2
+    with pytest.raises(clnet.errors.ArgumentError, match="a function, or a list of operators"):
+        checkpoint.create_selective_checkpoint_contexts([1])
 
 
 def test_what_is_queued_is_called_when_backward_is_done():

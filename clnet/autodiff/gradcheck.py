@@ -266,8 +266,9 @@ class _WeightedSum:
             moved = np.array(subject.value)
             moved[index] += side
             places.append(float(moved[index]))  # what was really added, after rounding
-            with no_grad(), _moved(self.arguments, subject, moved) as given:
-                sums.append(self._of(_outputs(self.function, given)))
+            with no_grad(), _moved(self.arguments, subject, moved) as given, enable_grad():
+                outputs = [y.detach() for y in _outputs(self.function, given)]
+                sums.append(self._of(outputs))
         return (sums[0] - sums[1]) / (places[0] - places[1])
 
     def tangent(self, place: int, index: Index) -> float:
@@ -490,7 +491,9 @@ def _moved(arguments: list[Any], subject: _Subject, values: np.ndarray) -> Itera
     """The arguments while a tensor has other values: another argument, or written in place."""
     x, place = subject.value, subject.argument
     if place is not None:
-        yield [*arguments[:place], tensor(values, device=x.device), *arguments[place + 1 :]]
+        # As in the first call: a function may differentiate in itself, or hang hooks somewhere.
+        own = tensor(values, device=x.device, requires_grad=x.requires_grad)
+        yield [*arguments[:place], own, *arguments[place + 1 :]]
         return
     before = x.detach().clone()
     try:

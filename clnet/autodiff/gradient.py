@@ -50,7 +50,8 @@ def grad(
         For each input its gradient, of its shape.
 
     Raises:
-        GradientError: if an output requires no gradient, or an input is unused, or there is none.
+        GradientError: if an output requires no gradient, an input is unused, there is none, or one
+            is an edge beside ``materialize_grads``.
         ArgumentError: if there is not a weight for each output.
     """
     del only_inputs
@@ -63,6 +64,9 @@ def grad(
     if materialize_grads and allow_unused is False:
         law = "materialize_grads goes with allow_unused=True"
         raise ArgumentError("grad", law, allow_unused=allow_unused)
+    if materialize_grads and not all(isinstance(t, Tensor) for t in targets):
+        law = "materialize_grads goes with tensors: an edge has no shape"
+        raise GradientError("grad", law, remedy="Pass allow_unused=True alone")
     if is_grads_batched:
         return _batched(roots, targets, given, create_graph, allow_unused, materialize_grads)
     if len(given) != len(roots):

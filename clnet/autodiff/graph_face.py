@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..errors import GradientError
-from .tensor_hook import HookHandle, Table
+from .tensor_hook import HookHandle, Table, add_hooks
 
 OF_NODE = -1
 """Where a node's hooks hold those that see all its gradients, beside those of its outputs."""
@@ -70,18 +70,28 @@ class AccumulateGrad:
         """None: the graph ends here."""
         return ()
 
+    @property
+    def metadata(self) -> dict[Any, Any]:
+        """What programs note of the place."""
+        return add_hooks("metadata", self.variable).known
+
     def register_hook(self, fn: Callable[..., Any]) -> Any:
-        """Call ``fn((), (gradient,))`` when a gradient was added to the leaf's."""
-        return self.variable.register_post_accumulate_grad_hook(lambda x: fn((), (x.grad,)))
+        """Call ``fn((), (gradient,))`` when that gradient was added to the leaf's."""
+        hooks = add_hooks("register_hook", self.variable)
+
+        def behind(leaf: Any) -> None:
+            fn((), (leaf.hooks.incoming,))
+
+        return hooks.add_accumulated(behind)
 
     def register_prehook(self, fn: Callable[..., Any]) -> Any:
-        """Call ``fn((gradient,))`` before; it may give another, in a tuple."""
+        """Call ``fn((gradient,))`` before, behind the leaf's hooks; it may give another."""
 
         def one(grad: Any) -> Any:
             given = fn((grad,))
             return given[0] if isinstance(given, tuple) else given
 
-        return self.variable.register_hook(one)
+        return add_hooks("register_prehook", self.variable).add_last(one)
 
     def name(self) -> str:
         """As PyTorch calls it."""

@@ -35,9 +35,9 @@ def add_to_leaves(
         with device.lock:
             for leaf, grad in here if create_graph else _not_summed(here):
                 _add_to_leaf(leaf, grad, seen, create_graph=create_graph)
-    for leaf, _ in chosen:  # without the lock: a hook may wait for a thread that takes it
+    for leaf, grad in chosen:  # without the lock: a hook may wait for a thread that takes it
         if leaf.hooks is not None:
-            leaf.hooks.accumulated(leaf)
+            leaf.hooks.accumulated(leaf, grad)
 
 
 def make_dense(leaves: Iterable[Any]) -> None:

@@ -92,16 +92,21 @@ class GradientHooks:
     """What one tensor's gradient passes before it counts or goes on.
 
     Attributes:
+        incoming: what was added to a leaf's gradient last, while hooks that wait for it are called.
+        known: what programs note of the place where a leaf's gradient is added.
         version: changes with the hooks.
         any_awaits: whether there ever was a hook that waits for a leaf's gradient.
     """
 
-    __slots__ = ("_accumulated", "_keeper", "_table", "version")
+    __slots__ = ("_accumulated", "_keeper", "_last", "_table", "incoming", "known", "version")
     any_awaits: ClassVar[bool] = False
 
     def __init__(self) -> None:
         self.version = 0
+        self.incoming: Any = None
+        self.known: dict[Any, Any] = {}
         self._table: Table = OrderedDict()
+        self._last: set[int] = set()
         self._accumulated: Table = OrderedDict()
         self._keeper: weakref.ref[Any] | None = None
 
@@ -114,6 +119,7 @@ class GradientHooks:
         """Others that call the same functions; what comes later is each one's own."""
         found = GradientHooks()
         found._table.update(self._table)
+        found._last.update(self._last)
         return found
 
     def added(self, known: Collection[Hook]) -> list[tuple[Hook, bool, Any]]:
@@ -125,13 +131,28 @@ class GradientHooks:
         Returns:
             Each with whether it waits for a leaf's ``grad``, and its handle, if somebody has that.
         """
-        later = [(hook, False, key) for key, hook in [*self._table.items()][len(known) :]]
+        before = [*known]
+        later: list[tuple[Hook, bool, int]] = []
+        for key, hook in self._table.items():
+            if hook in before:
+                before.remove(hook)
+            else:
+                later.append((hook, False, key))
         later += [(hook, True, key) for key, hook in self._accumulated.items()]
         return [(hook, waits, _HANDLES.get(key)) for hook, waits, key in later]
 
     def add(self, hook: Hook) -> HookHandle:
         """Call ``hook(grad)`` after those that are there."""
-        return HookHandle(self._table, hook, self._changed)
+        handle = HookHandle(self._table, hook, self._changed)
+        for key in sorted(self._last.intersection(self._table)):  # as they came
+            self._table.move_to_end(key)
+        return handle
+
+    def add_last(self, hook: Hook) -> HookHandle:
+        """Call ``hook(grad)`` after those that :meth:`add` enters, now or later."""
+        handle = HookHandle(self._table, hook, self._changed)
+        self._last.add(handle.key)
+        return handle
 
     def add_accumulated(self, hook: Hook) -> HookHandle:
         """Call ``hook(leaf)`` when a walk back has added to the leaf's ``grad``."""
@@ -143,10 +164,16 @@ class GradientHooks:
         """Whether a hook waits for the leaf's gradient."""
         return bool(self._accumulated)
 
-    def accumulated(self, leaf: Any) -> None:
-        """Call what waits for that."""
-        for hook in list(self._accumulated.values()):
-            hook(leaf)
+    def accumulated(self, leaf: Any, grad: Any) -> None:
+        """Call what waits for that; ``grad`` is what was added."""
+        if not self._accumulated:
+            return
+        self.incoming = grad
+        try:
+            for hook in list(self._accumulated.values()):
+                hook(leaf)
+        finally:
+            self.incoming = None
 
     def keep_for(self, tensor: Any) -> None:
         """Leave what the hooks give in the tensor's ``grad``, as long as there is the tensor."""

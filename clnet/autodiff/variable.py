@@ -17,7 +17,7 @@ from ..values.plain import is_iterable, is_sequence, shown
 from .given import held_by, listed_inputs
 from .walk import root_gradient, walk_back
 
-__all__ = ["Variable", "backward", "is_checkpoint_valid"]
+__all__ = ["Variable", "backward", "is_checkpoint_valid", "set_multithreading_enabled"]
 
 
 class _VariableClass(type):
@@ -50,6 +50,25 @@ class Variable(metaclass=_VariableClass):
     Raises:
         ArgumentError: if both are asked for, or ``data`` is no tensor.
     """
+
+
+class set_multithreading_enabled:  # noqa: N801 - PyTorch's name
+    """Taken, also for a ``with`` block: a walk back goes in the thread that asks for it.
+
+    Args:
+        mode: PyTorch's: whether other threads may take part.
+    """
+
+    def __init__(self, mode: bool) -> None:
+        if not isinstance(mode, bool | np.bool_):
+            raise ArgumentError("set_multithreading_enabled", "mode is a bool", mode=shown(mode))
+        self.mode = mode
+
+    def __enter__(self) -> None:
+        """Nothing changes."""
+
+    def __exit__(self, *raised: object) -> None:
+        """Nothing changed."""
 
 
 class _Engine:

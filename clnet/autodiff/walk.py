@@ -319,12 +319,14 @@ class _Walk:
                     self._join((key, index))
             grads = self._pending.pop(key)
             if node.hooks is not None:
-                grads = self._hooked(node.hooks, grads)
+                self._pass_hooks(node.hooks, grads)
             if self._inner and self._reach(key, node, grads) and self._stop:
                 continue
             ways = node.needs if self._ways is None else self._ways[key]
             if not any(ways):
                 continue
+            if node.hooks is not None and (own := node.hooks.get(OF_NODE)) is not None:
+                grads = own.before(grads, self.shown)
             results = self._results(node, grads, ways)
             del grads  # their memory is free for what follows
             for edge, need, grad in zip(node.edges, ways, results, strict=False):
@@ -336,13 +338,11 @@ class _Walk:
         for key in [*self._parts]:
             self._join(key)
 
-    def _hooked(self, hooks: dict[int, Any], grads: list[Any]) -> list[Any]:
-        """The gradients of a node's results, as hooks of these and of the node leave them."""
-        own = hooks.get(OF_NODE)
+    def _pass_hooks(self, hooks: dict[int, Any], grads: list[Any]) -> None:
+        """Let the gradients of a node's results pass the hooks of these."""
         for index, of_result in hooks.items():
             if index != OF_NODE and grads[index] is not None:
                 grads[index] = of_result.run(grads[index], self.shown)
-        return grads if own is None else own.before(grads, self.shown)
 
     def _reach(self, key: int, node: Node, grads: list[Any]) -> bool:
         """Collect the gradients of those of a node's results that are targets; whether some are."""

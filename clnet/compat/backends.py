@@ -14,7 +14,18 @@ from typing import Any
 from ..errors import ArgumentError
 from .process import get_float32_matmul_precision, set_float32_matmul_precision
 
-__all__ = ["cpu", "cuda", "cudnn", "mha", "mkl", "mkldnn", "mps", "openmp", "opt_einsum"]
+__all__ = [
+    "cpu",
+    "cuda",
+    "cudnn",
+    "mha",
+    "mkl",
+    "mkldnn",
+    "mps",
+    "openmp",
+    "opt_einsum",
+    "quantized",
+]
 
 
 _FP32 = ("none", "ieee", "tf32", "bf16")
@@ -108,6 +119,7 @@ cuda = Settings(
     preferred_linalg_library=lambda backend=None: backend,
 )
 mps = Settings("mps")
+quantized = Settings("quantized", engine="none", supported_engines=["none"])
 mkl = Settings("mkl")
 mkldnn = Settings("mkldnn", enabled=False)
 mha = Settings("mha")

@@ -60,6 +60,7 @@ __all__ = [
     "is_available",
     "is_bf16_supported",
     "is_initialized",
+    "is_tf32_supported",
     "manual_seed",
     "manual_seed_all",
     "max_memory_allocated",
@@ -173,6 +174,11 @@ def mem_get_info(device: Any = None) -> tuple[int, int]:
 
 def is_bf16_supported(including_emulation: bool = True) -> bool:
     """Whether :func:`use` named a device: bfloat16 is computed in float32 on all."""
+    return is_available()
+
+
+def is_tf32_supported() -> bool:
+    """As :func:`is_available`: what TF32 stands for, products of rounded operands, is taken."""
     return is_available()
 
 

@@ -94,7 +94,7 @@ def make_dual(tensor: Any, tangent: Any, *, level: int | None = None) -> Any:
         level: taken: there is one.
 
     Raises:
-        GradientError: outside of :class:`dual_level`, or if the tensor has a tangent already.
+        GradientError: outside of :class:`dual_level`, or if one of the two has a tangent already.
         ArgumentError: of whole numbers, or if the dtypes differ.
         ShapeError: if the shapes differ.
     """
@@ -110,8 +110,9 @@ def make_dual(tensor: Any, tangent: Any, *, level: int | None = None) -> Any:
         law = "a tangent has the tensor's shape"
         raise ShapeError(name, law, tensor=tensor.shape, tangent=tangent.shape)
     primal, before = parts_of_dual(tensor, own)
-    if before is not None:
-        raise GradientError(name, "the tensor has no tangent yet", shape=tensor.shape)
+    if before is not None or parts_of_dual(tangent, own)[1] is not None:
+        law = "neither the tensor nor its tangent has a tangent yet"
+        raise GradientError(name, law, shape=tensor.shape)
     return dual(primal, tangent, own)
 
 

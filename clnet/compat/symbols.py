@@ -99,6 +99,18 @@ def _check_with(  # torch._check_with
         raise error_type(message() if message else "Expected cond to be True")
 
 
+def _checker(error_type: type[Exception]) -> Callable[..., None]:
+    def check_kind(cond: Any, message: Callable[[], str] | None = None) -> None:
+        _check_with(error_type, cond, message)
+
+    check_kind.__doc__ = f"Check that something holds, or raise ``{error_type.__name__}``."
+    return check_kind
+
+
+check_index, check_value = _checker(IndexError), _checker(ValueError)
+check_type, check_not_implemented = _checker(TypeError), _checker(NotImplementedError)
+
+
 def check_is_size(i: Any, message: Callable[[], str] | None = None, *, max: Any = None) -> None:  # noqa: A002 - PyTorch's name
     """Check that a number can be a size.
 
@@ -133,6 +145,10 @@ NAMES = {
     **{name: name for name in __all__},
     "_check": "check",
     "_check_with": "_check_with",
+    "_check_index": "check_index",
+    "_check_value": "check_value",
+    "_check_type": "check_type",
+    "_check_not_implemented": "check_not_implemented",
     "_check_is_size": "check_is_size",
     "_check_tensor_all": "check_all",
     "_assert_async": "assert_async",

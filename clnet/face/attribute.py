@@ -348,24 +348,38 @@ def map2_(x: Tensor, x1: Tensor, x2: Tensor, callable: Callable[..., Any]) -> Te
     return apply_(x, lambda value: callable(value, *next(values)))
 
 
+def become(x: Tensor, take: Callable[[Tensor], Tensor], name: str) -> Tensor:
+    """Let a tensor itself be a view of what it was; returns it.
+
+    Args:
+        x: the tensor.
+        take: gives the view.
+        name: of the op that gives it.
+
+    Raises:
+        GradientError: of a leaf that requires gradients, while they are recorded.
+    """
+    if x.is_leaf and x.requires_grad and mode.current().grad:
+        raise GradientError(
+            f"{name}_",
+            "a leaf that requires gradients is not changed in place while they are recorded",
+            shape=x.shape,
+            remedy=f"Do it under clnet.no_grad(), or use {name}",
+        )
+    turn(x, take, f"{name}_")
+    return x
+
+
 def _in_place(name: str) -> Callable[..., Tensor]:
     """A view that the tensor itself becomes: ``unsqueeze_`` of ``unsqueeze``."""
     function = PUBLIC_OPS[name][0]
 
-    def become(x: Tensor, *args: Any, **given: Any) -> Tensor:
-        if x.is_leaf and x.requires_grad and mode.current().grad:
-            raise GradientError(
-                f"{name}_",
-                "a leaf that requires gradients is not changed in place while they are recorded",
-                shape=x.shape,
-                remedy=f"Do it under clnet.no_grad(), or use {name}",
-            )
-        turn(x, lambda before: function(before, *args, **given), f"{name}_")
-        return x
+    def view(x: Tensor, *args: Any, **given: Any) -> Tensor:
+        return become(x, lambda before: function(before, *args, **given), name)
 
-    become.__name__ = become.__qualname__ = f"{name}_"
-    become.__doc__ = f"Let the tensor itself become its :func:`{name}`; returns it."
-    return become
+    view.__name__ = view.__qualname__ = f"{name}_"
+    view.__doc__ = f"Let the tensor itself become its :func:`{name}`; returns it."
+    return view
 
 
 VIEWS_IN_PLACE = ("squeeze", "unsqueeze", "t", "transpose", "swapaxes", "swapdims")

@@ -12,13 +12,10 @@ import numpy as np
 
 from .. import expr as e
 from .. import ops
-from ..array import Array
-from ..autodiff.tape import Node
 from ..creation import arange, empty, linspace
 from ..errors import ArgumentError, DtypeError, ShapeError
 from ..ops.machinery.function import PUBLIC_OPS, Face
 from ..ops.machinery.pointwise import evaluate
-from ..ops.strided import Strided
 from ..tensor import Tensor, tensor
 from ..values import mode
 from ..values.arguments import checked
@@ -26,8 +23,9 @@ from ..values.dtypes import DType, as_dtype, complex128, default_float, float32,
 from ..values.generator import Generator
 from ..values.plain import number, shown
 from ..values.record import NamedTuple
-from ..values.shapes import last_place, normalize_dim
+from ..values.shapes import normalize_dim
 from .attribute import empty_strided
+from .strided import as_strided, as_strided_, as_strided_scatter
 
 __all__ = ["FUNCTIONS", "METHODS"]
 
@@ -52,64 +50,6 @@ def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> 
         shape = (1,) * input.ndim if keepdim else ()
         return MinMax(ops.amin(input).reshape(shape), ops.amax(input).reshape(shape))
     return MinMax(ops.amin(input, dim, keepdim), ops.amax(input, dim, keepdim))
-
-
-def as_strided(
-    input: Tensor,
-    size: Sequence[int],
-    stride: Sequence[int],
-    storage_offset: int | None = None,
-) -> Tensor:
-    """The elements of its memory at other strides: a view.
-
-    Raises:
-        ShapeError: if an element lies outside the memory, or on the tape outside the tensor, or
-            there is not a stride for each size.
-    """
-    input.array.require_alone()
-    offset = input.array.offset
-    if (tracer := mode.current().tracer) is not None:
-        tracer.require_laid(input, "as_strided")
-    if storage_offset is not None:  # of the whole memory, of which a trace has the argument's
-        offset += storage_offset - input.storage_offset()
-    room = input.array.storage.nbytes // input.dtype.itemsize
-    last = offset + sum((n - 1) * s for n, s in zip(size, stride, strict=False))
-    if len(size) != len(stride) or min((*stride, offset), default=0) < 0 or last >= room:
-        law = "elements lie inside the memory"
-        raise ShapeError("as_strided", law, size=tuple(size), stride=tuple(stride), elements=room)
-    array = Array(input.array.storage, tuple(size), tuple(stride), offset, input.dtype)
-    if not mode.current().grad:
-        return Tensor(array)
-    taken = _strided(input, size, stride, storage_offset)
-    if input.requires_grad:
-        taken.places()  # raises where one is no element
-        found = Tensor(array, Node(taken, (input,), (True,), (array,), Tensor), 0)
-    else:
-        found = Tensor(array)
-    if input.requires_grad or _lies_inside(taken, input.array):
-        found.source = (input, taken)
-    return found
-
-
-def _strided(
-    input: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None
-) -> Strided:
-    """The op that views a tensor so."""
-    x = input.array
-    offset = 0 if storage_offset is None else storage_offset - input.storage_offset()
-    return Strided(tuple(size), tuple(stride), offset, tuple(x.shape), tuple(x.strides))
-
-
-def _lies_inside(taken: Strided, x: Array) -> bool:
-    """Whether all elements of a view are elements of ``x``."""
-    if x.contiguous:
-        last = taken.offset + last_place(taken.size, taken.stride)
-        return not prod(taken.size) or 0 <= taken.offset <= last < prod(x.shape)
-    try:
-        taken.places()
-    except ShapeError:
-        return False
-    return True
 
 
 def bartlett_window(
@@ -438,19 +378,6 @@ def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
     return found if increasing else found.flip(1)
 
 
-def as_strided_scatter(
-    input: Tensor,
-    src: Tensor,
-    size: Sequence[int],
-    stride: Sequence[int],
-    storage_offset: int | None = None,
-) -> Tensor:
-    """A copy of ``input`` in which ``src`` stands at those strides."""
-    places = tensor(_strided(input, size, stride, storage_offset).places(), device=input.device)
-    flat = input.reshape(-1).index_put((places.reshape(-1),), src.expand(size).reshape(-1))
-    return flat.reshape(input.shape)
-
-
 _OWN = (
     *(
         adaptive_max_pool1d,
@@ -477,19 +404,20 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "trapz": PUBLIC_OPS["trapezoid"][0],
     "unsafe_chunk": PUBLIC_OPS["chunk"][0],
     "unsafe_split": PUBLIC_OPS["split"][0],
+    "unsafe_split_with_sizes": PUBLIC_OPS["split_with_sizes"][0],
 }
 """Functions of ``clnet`` that no op declares."""
 
 METHODS = (
     *("aminmax", "as_strided", "float_power", "histogram", "index_reduce", "nonzero_static"),
-    *("renorm", "unsafe_chunk", "unsafe_split", "as_strided_scatter"),
+    *("renorm", "unsafe_chunk", "unsafe_split", "unsafe_split_with_sizes", "as_strided_scatter"),
 )
 """Those that are methods, too."""
 IN_PLACE = """
     addbmm addmm addmv addr baddbmm arccos arccosh arcsin arcsinh arctan arctan2 arctanh cumprod
     cumsum deg2rad rad2deg eq ge gt le lt ne greater greater_equal less less_equal not_equal erfinv
     fix sgn sinc heaviside ldexp float_power renorm index_reduce put lgamma digamma
-    mvlgamma as_strided
+    mvlgamma
 """.split()
 """Ops whose results overwrite their tensor, in two passes."""
 
@@ -590,7 +518,8 @@ def record_stream(self: Tensor, stream: Any) -> None:
         raise DtypeError("record_stream", "stream is a stream", stream=shown(stream))
 
 
-for _function in (exponential_, log_normal_, cauchy_, geometric_, narrow_copy, new_empty_strided):
+_METHODS = (exponential_, log_normal_, cauchy_, geometric_, narrow_copy, new_empty_strided)
+for _function in (*_METHODS, as_strided_):
     setattr(Tensor, _function.__name__, checked(_function, skip=1))
 Tensor.record_stream = record_stream
 for _name in METHODS:

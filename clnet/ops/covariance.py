@@ -72,7 +72,7 @@ def cov(
         apart = rows - mean(rows, 1, keepdim=True)
         y = matmul(apart, conj(apart.transpose(0, 1))) / max(rows.shape[1] - correction, 0)
         return y if y.shape[0] != 1 else reshape(y, ())
-    weights = weights.to(rows.dtype)
+    weights = weights.to(rows.real.dtype)  # beside complex observations, too
     whole = total(weights)
     lost: Any = correction
     if aweights is not None and correction:

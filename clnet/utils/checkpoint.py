@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from enum import Enum
 from functools import wraps
 from typing import Any
 
@@ -14,16 +15,68 @@ from ..autodiff import recompute
 from ..errors import ArgumentError
 from ..tensor import Tensor
 from ..values import mode
+from ..values.plain import shown
 
 __all__ = [
+    "CheckpointPolicy",
+    "SelectiveCheckpointContext",
     "check_backward_validity",
     "checkpoint",
     "checkpoint_sequential",
+    "create_selective_checkpoint_contexts",
     "detach_variable",
     "get_device_states",
     "set_checkpoint_early_stop",
     "set_device_states",
 ]
+
+
+class CheckpointPolicy(Enum):
+    """What a policy of :func:`create_selective_checkpoint_contexts` says of an operator."""
+
+    MUST_SAVE = 0
+    PREFER_SAVE = 1
+    MUST_RECOMPUTE = 2
+    PREFER_RECOMPUTE = 3
+
+
+class SelectiveCheckpointContext:
+    """What a policy is given first.
+
+    Attributes:
+        is_recompute: whether the function runs once more.
+    """
+
+    def __init__(self, *, is_recompute: bool) -> None:
+        self.is_recompute = is_recompute
+
+
+def create_selective_checkpoint_contexts(
+    policy_fn_or_list: Any, allow_cache_entry_mutation: bool = False
+) -> tuple[Any, Any]:
+    """Two contexts for ``context_fn`` of :func:`checkpoint`, in which all is computed once more.
+
+    So is what a policy would keep, since a function is computed once more as a whole: results and
+    gradients are the same, and memory is that of a plain checkpoint.
+
+    Args:
+        policy_fn_or_list: operators that are to be kept, or a function that gives a policy.
+        allow_cache_entry_mutation: taken.
+
+    Returns:
+        A context for the first time, and one for the second.
+
+    Raises:
+        ArgumentError: if the first is neither.
+    """
+    del allow_cache_entry_mutation
+    listed = isinstance(policy_fn_or_list, list | tuple) and all(map(callable, policy_fn_or_list))
+    if not listed and not callable(policy_fn_or_list):
+        law = "a policy is a function, or a list of operators"
+        raise ArgumentError(
+            "create_selective_checkpoint_contexts", law, policy=shown(policy_fn_or_list)
+        )
+    return nullcontext(), nullcontext()
 
 
 def checkpoint(

@@ -43,6 +43,17 @@ def test_weights_of_importance_need_no_counts():
     np.testing.assert_allclose(found.numpy(), np.cov(x, aweights=weights), rtol=1e-12)
 
 
+def test_complex_observations_have_weights():
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((3, 5)) + 1j * rng.standard_normal((3, 5))
+    counts, weights = rng.integers(1, 4, 5), rng.random(5) + 1
+    for fweights, aweights in ((counts, None), (None, weights), (counts, weights)):
+        given = {"fweights": fweights, "aweights": aweights}
+        own = {key: None if w is None else clnet.tensor(w) for key, w in given.items()}
+        found = clnet.cov(clnet.tensor(x), **own)
+        np.testing.assert_allclose(found.numpy(), np.cov(x, **given), rtol=1e-12)
+
+
 def test_of_no_observations_and_of_no_variables():
     assert clnet.cov(clnet.zeros(0, 0)).shape == clnet.corrcoef(clnet.zeros(0, 3)).shape == (0, 0)
     assert np.isnan(clnet.cov(clnet.zeros(2, 0)).numpy()).all()
