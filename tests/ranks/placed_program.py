@@ -4,6 +4,7 @@ Written for PyTorch: ``python -m torch.distributed.run --nproc-per-node 2 placed
 ``python -m clnet.torchrun`` with the same arguments.
 """
 
+import copy
 import json
 
 import torch
@@ -43,17 +44,25 @@ def laid(x, how):
     return distribute_tensor(x.clone().requires_grad_(), mesh, [place])
 
 
+def flat(x):
+    return x.detach().reshape(-1).tolist()
+
+
 def whole(x):
-    return x.full_tensor().detach().reshape(-1).tolist()
+    return flat(x.full_tensor())
 
 
 def case(name, function, *operands):
-    """The result, how it lies, and the gradients of the operands."""
+    """The result, how it lies, and the gradients of the operands; and of tensors that are whole."""
     inputs = [laid(x, how) for x, how in operands]
     y = function(*inputs)
     (y * y).sum().backward()
-    grads = [None if how == "P" else whole(x.grad) for x, (_, how) in zip(inputs, operands)]
-    found[name] = [list(y.shape), lies(y), whole(y), grads]
+    grads = [whole(x.grad) for x, (_, how) in zip(inputs, operands, strict=True) if how != "P"]
+    tensors = [x.clone().requires_grad_() for x, _ in operands]
+    z = function(*tensors)
+    (z * z).sum().backward()
+    wanted = [flat(x.grad) for x, (_, how) in zip(tensors, operands, strict=True) if how != "P"]
+    found[name] = [lies(y), [list(y.shape), whole(y), *grads], [list(z.shape), flat(z), *wanted]]
 
 
 a, b, row, column = values(4, 6), values(4, 6) * 0.5 + 2, values(6) + 3, values(4, 1) + 3
@@ -99,7 +108,7 @@ x = laid(a, "S0")
 with torch.no_grad():
     x *= 2
     x -= laid(b, "S0")
-found["in place"] = [list(x.shape), lies(x), whole(x), []]
+found["in place"] = [lies(x), [list(x.shape), whole(x)], [[4, 6], flat(2 * a - b)]]
 
 torch.manual_seed(0)
 model = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.GELU(), torch.nn.Linear(8, 5))
@@ -109,25 +118,35 @@ plan = {
     "0": ColwiseParallel(use_local_output=False),
     "2": RowwiseParallel(use_local_output=False),
 }
+alone = copy.deepcopy(model)
+z = alone(a)
+(z * z).sum().backward()
 parallelize_module(model, mesh, plan)
 y = model(a)
 (y * y).sum().backward()
-grads = [whole(p.grad) for p in model.parameters()]
-found["layers"] = [list(y.shape), lies(y), whole(y), grads]
+found["layers"] = [
+    lies(y),
+    [list(y.shape), whole(y), *(whole(p.grad) for p in model.parameters())],
+    [list(z.shape), flat(z), *(flat(p.grad) for p in alone.parameters())],
+]
 
 target = torch.tensor([1, 5, 0, 3])
 weight = values(6) + 2
 for reduction in ("mean", "sum", "none"):
     for ignored in (-100, 5):
         for weights in (None, weight):
-            x = laid(a, "S1")
+            settings = {"reduction": reduction, "ignore_index": ignored}
+            x, y = laid(a, "S1"), a.clone().requires_grad_()
             with loss_parallel():
-                loss = F.cross_entropy(
-                    x, target, weights, reduction=reduction, ignore_index=ignored
-                )
+                loss = F.cross_entropy(x, target, weights, **settings)
                 loss.sum().backward()
-            key = f"loss {reduction} {ignored} {weights is not None}"
-            found[key] = [list(loss.shape), lies(loss), whole(loss), [whole(x.grad)]]
+            other = F.cross_entropy(y, target, weights, **settings)
+            other.sum().backward()
+            found[f"loss {reduction} {ignored} {weights is not None}"] = [
+                lies(loss),
+                [list(loss.shape), whole(loss), whole(x.grad)],
+                [list(other.shape), flat(other), flat(y.grad)],
+            ]
 if dist.get_rank() == 0:
     print("<<" + json.dumps(found) + ">>", flush=True)
 dist.destroy_process_group()
