@@ -188,7 +188,7 @@ def frozen() -> None:
 def refused() -> None:
     rank, size = dist.get_rank(), dist.get_world_size()
     layer = nn.Linear(2, 2)
-    with pytest.raises(DistributedError, match="each rank has one stage"):
+    with pytest.raises(DistributedError, match="each rank has the stage of its number"):
         PipelineStage(layer, rank + 1, size)
     stage = PipelineStage(layer, rank, size)
     schedule = ScheduleGPipe(stage, 2, loss_fn=F.mse_loss)

@@ -180,6 +180,7 @@ def main() -> None:
     if moment is not None and moment.doing == "any" and dist.get_rank() == moment.victim:
         watched.kill_in(moment.part)
     _watch_exchanges(watched)
+    numbers = iter(data.DataLoader(range(10_000), num_workers=1))  # which draws a seed
     clnet.manual_seed(5 + dist.get_rank())
     # Gradients of 0.4 MB: they are summed through memory that the ranks share.
     network = nn.Sequential(nn.Linear(20, 4096), nn.ReLU(), nn.Dropout(0.2), nn.Linear(4096, 3))
@@ -201,7 +202,7 @@ def main() -> None:
     x, y = rng.standard_normal((96, 20)).astype(np.float32), rng.integers(0, 3, 96)
     loader = _Loaded(ArrayDataset(x, y), 12, shuffle=True, seed=1)
     loader.watched = watched
-    loader.numbers = iter(data.DataLoader(range(10_000), num_workers=1))
+    loader.numbers = numbers
     training.fit(loader, epochs=EPOCHS)
     watched.end()
     weights = b"".join(p.detach().numpy().tobytes() for p in network.parameters())
