@@ -2,41 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import math
 import re
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.ranks.launch import environment, mpirun, passed
+from tests.ranks.both import clnets, near, pytorchs
+from tests.ranks.launch import passed
 
 pytestmark = pytest.mark.device
 
-PROGRAM = Path(__file__).with_name("placed_program.py")
-
-
-def results(*command: str) -> dict[str, Any]:
-    done = subprocess.run(
-        [sys.executable, "-m", *command, str(PROGRAM)],
-        capture_output=True,
-        text=True,
-        env=environment(),
-        timeout=400,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    (told,) = re.findall("<<(.*)>>", done.stdout)
-    return json.loads(told)
-
-
-def near(found: Any, wanted: Any) -> bool:
-    if isinstance(wanted, list):
-        return len(found) == len(wanted) and all(map(near, found, wanted))
-    return found == wanted or math.isclose(found, wanted, rel_tol=1e-4, abs_tol=1e-5)
+PROGRAM = "placed_program.py"
 
 
 def differing(found: dict[str, Any]) -> list[str]:
@@ -51,8 +27,7 @@ OTHERWISE = re.compile(r"(amax|flatten|mean1?|linear|matmul|add|div|bmm3) .*S\d|
 
 @pytest.mark.parametrize("ranks", [2, pytest.param(3, marks=pytest.mark.slow)])
 def test_what_is_computed_is_what_whole_tensors_give(ranks):
-    mpirun()
-    found = results("clnet.torchrun", "--nproc-per-node", str(ranks))
+    found = clnets(PROGRAM, ranks)
     assert len(found) == 150
     assert differing(found) == []
     found["exp S0"][1][2][5] += 1e-3
@@ -61,10 +36,7 @@ def test_what_is_computed_is_what_whole_tensors_give(ranks):
 
 @pytest.mark.slow
 def test_it_lies_and_is_what_pytorch_computes():
-    pytest.importorskip("torch", reason="the answers are PyTorch's")
-    mpirun()
-    wanted = results("torch.distributed.run", "--standalone", "--nproc-per-node", "2")
-    found = results("clnet.torchrun", "--nproc-per-node", "2")
+    wanted, found = pytorchs(PROGRAM, 2), clnets(PROGRAM, 2)
     assert found.keys() == wanted.keys()
     assert [name for name in wanted if not near(found[name][1], wanted[name][1])] == []
     other = [name for name in wanted if found[name][0] != wanted[name][0]]
