@@ -155,8 +155,9 @@ class _Line:
         *words, self.text = (self.text + told).split(b"\n")
         found = [word.decode(errors="replace") for word in words]
         if self.told is None and found and found[0].startswith(f"{secret} "):
-            *numbers, node = found.pop(0).removeprefix(f"{secret} ").split(" ", 4)
-            self.told = _Rank(*(int(number) for number in numbers), node)
+            told_of = found.pop(0).removeprefix(f"{secret} ").split(" ", 4)
+            rank, ranks, process, group = (int(number) for number in told_of[:4])
+            self.told = _Rank(rank, ranks, process, group, told_of[4])
         return found if told else [*found, ""]
 
 

@@ -281,8 +281,8 @@ def _linear(op: str, func: Callable[..., Any], args: list[Any], given: Given) ->
             weight=type(weight).__name__,
             remedy="Divide the layer by parallelize_module, or distribute its parameters",
         )
-    y = call(Tensor.matmul, (x, call(Tensor.t, (weight,), {})), {})
-    return y if bias is None else call(Tensor.add, (y, bias), {})
+    y = call(ops.matmul, (x, call(ops.transpose, (weight, 0, 1), {})), {})
+    return y if bias is None else call(ops.add, (y, bias), {})
 
 
 # Shapes.
@@ -307,7 +307,7 @@ def _reshaped(op: str, func: Callable[..., Any], args: list[Any], given: Given) 
     place = _place(x)
     if isinstance(place, Partial):
         return _made(x, func(x.to_local(), *args[1:], **given), place)
-    wanted = func(Tensor.expand(x.to_local().detach().sum(), x.shape), *args[1:], **given).shape
+    wanted = func(ops.expand(x.to_local().detach().sum(), x.shape), *args[1:], **given).shape
     ranks = x.device_mesh.size()
     if isinstance(place, Shard) and x.shape[place.dim] % ranks == 0:
         before = math.prod(x.shape[: place.dim])
