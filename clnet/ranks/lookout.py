@@ -15,6 +15,7 @@ import platform
 import selectors
 import signal
 import socket
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -54,8 +55,6 @@ class Lookout:
             comm: MPI's, of all ranks.
             node: what this host is called.
         """
-        import subprocess  # noqa: PLC0415 - only who is one of several needs it
-
         if comm.size == 1 or not hasattr(os, "fork") or not sys.executable:
             return
         group = os.getpid() if os.getpgid(0) == os.getpid() else 0  # mpirun's ranks lead one each
