@@ -1,10 +1,12 @@
-"""At length what tests do of survival: ``python ci/survival.py kills|steps|ranks [COUNT] [WAY]``.
+"""At length what tests do of survival: ``python ci/survival.py kills|steps|ranks [COUNT] ...``.
 
 ``kills``: writers of files that are killed at random moments (1,000 of each kind). ``steps``: a
 small network trained so many steps (1,000,000), eager and compiled, or one of both; memory and
-speed of the first and last tenth are printed, and it fails if memory grew. ``ranks``: one of two
-ranks that train is killed (20 times) and the training resumed; it fails if the job takes more than
-10 s to end, leaves a process or shared memory, or comes to other weights than undisturbed.
+speed of the first and last tenth are printed, and it fails if memory grew. ``ranks [COUNT]
+[SEED]``: one of two ranks that train is killed (20 times: within an eager or a compiled step, an
+exchange, while it loads a batch or writes a checkpoint, or at any time) and the training resumed;
+it fails if the job takes more than 10 s to end, says not in one line who has died, leaves a process
+or shared memory, or comes to other weights than undisturbed.
 """
 
 from __future__ import annotations
@@ -47,20 +49,24 @@ def steps(count: int, ways: Sequence[str]) -> int:
     return int(grew)
 
 
-def ranks(count: int) -> int:
+def ranks(count: int, seed: int) -> int:
     """Kill ranks; 1 if something is not as it should be."""
     with tempfile.TemporaryDirectory() as folder:
         wanted = survivor.undisturbed(Path(folder, "undisturbed"))
-        found = survivor.killed(Path(folder, "killed"), count, seed=5)
+        found = survivor.killed(Path(folder, "killed"), count, seed)
     late = [seconds for seconds in found.ends if seconds > _END_SECONDS]
-    other = [weights for weights in found.finished if weights != wanted]
+    other = [way for way, weights in found.finished if weights != wanted[way]]
+    for moment, seconds in zip(found.moments, found.ends, strict=True):
+        print(f"rank {moment.victim}, {moment.doing} {moment.number}: {seconds:.2f} s")
     print(
-        f"ranks: {len(found.ends)} killed; the job ended {min(found.ends):.2f} to "
-        f"{max(found.ends):.2f} s later, {len(late)} later than {_END_SECONDS} s; "
+        f"ranks, seed {seed}: {len(found.ends)} killed; the job ended {min(found.ends):.2f} to "
+        f"{max(found.ends):.2f} s later, {len(late)} later than {_END_SECONDS} s; one line named "
+        f"rank and host of {len(found.ends) - len(found.unnamed)}; "
         f"{len(found.finished)} trainings came to their end, {len(other)} with other weights than "
         f"undisturbed; {len(found.orphans)} processes and {len(found.left)} files were left"
     )
-    return int(bool(late or other or found.orphans or found.left))
+    print(*found.unnamed, sep="\n", end="")
+    return int(bool(late or other or found.orphans or found.left or found.unnamed))
 
 
 def resident_kib() -> int:
@@ -73,7 +79,7 @@ def main() -> int:
     """What the command line asks for."""
     what, count = sys.argv[1], int((sys.argv[2:] or [0])[0])
     if what == "ranks":
-        return ranks(count or 20)
+        return ranks(count or 20, int((sys.argv[3:] or [5])[0]))
     if what == "steps":
         return steps(count or 1_000_000, sys.argv[3:] or ("eager", "compiled"))
     for writer in WRITERS:

@@ -26,6 +26,7 @@ from ..nn.parallel import (
 from ..nn.parallel.module_on_mesh import distribute_module
 from ..optim.zero import ZeroRedundancyOptimizer
 from ..ranks import differentiable, laid_out, placement
+from ..ranks.loss_in_parts import loss_parallel
 from ..ranks.many import all_gather_coalesced, all_reduce_coalesced  # noqa: F401 - PyTorch's
 from ..ranks.membership import *
 from ..ranks.mesh import DeviceMesh, init_device_mesh
@@ -140,6 +141,7 @@ tensor = _submodule(
         "tensor.parallel",
         **{name: getattr(tensor_parallel, name) for name in tensor_parallel.__all__},
         **{name: getattr(sequence_parallel, name) for name in sequence_parallel.__all__},
+        loss_parallel=loss_parallel,
     ),
 )
 tensor.__dict__["placement_types"] = placement

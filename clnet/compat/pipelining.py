@@ -8,13 +8,23 @@ from typing import Any
 
 from ..errors import ArgumentError
 from ..nn.module import Module
+from ..nn.parallel.interleaved import ScheduleInterleaved1F1B, ScheduleLoopedBFS
 from ..nn.parallel.pipeline import PipelineStage, Schedule1F1B, ScheduleGPipe
 from ..ranks.world import Group
 from .fx_graph import Graph, Node
 from .fx_module import GraphModule
 from .fx_trace import Tracer
 
-__all__ = ["Pipe", "PipelineStage", "Schedule1F1B", "ScheduleGPipe", "SplitPoint", "pipeline"]
+__all__ = [
+    "Pipe",
+    "PipelineStage",
+    "Schedule1F1B",
+    "ScheduleGPipe",
+    "ScheduleInterleaved1F1B",
+    "ScheduleLoopedBFS",
+    "SplitPoint",
+    "pipeline",
+]
 
 
 class SplitPoint(Enum):
@@ -59,7 +69,7 @@ class Pipe:
         """The stage of this process.
 
         Args:
-            stage_index: which: this rank's number in the group.
+            stage_index: which: this rank's number in the group, or so many ranks further.
             device: where it computes; None: the current one.
             group: who takes part; None: all.
         """

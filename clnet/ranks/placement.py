@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from ..autodiff.tape import no_grad
-from ..errors import ArgumentError, ShapeError
+from ..errors import ArgumentError
 from ..tensor import Tensor
-from .differentiable import gathered, own_part, parted, summed
+from .differentiable import own_part
+from .layout import Laid, Partial, Placement, Replicate, Shard, axis_of, placed_otherwise
 from .mesh import DeviceMesh
 from .operations import broadcast
-from .world import Group
+from .placed_calls import call
 
 __all__ = [
     "DTensor",
@@ -25,105 +27,12 @@ __all__ = [
 ]
 
 
-class Placement:
-    """How a tensor lies on the ranks along an axis of a mesh."""
-
-    def is_replicate(self) -> bool:
-        """Whether each has the whole."""
-        return isinstance(self, Replicate)
-
-    def is_shard(self, dim: int | None = None) -> bool:
-        """Whether each has a part, along an axis if one is given."""
-        return isinstance(self, Shard) and dim in (None, self.dim)
-
-    def is_partial(self) -> bool:
-        """Whether it is the sum of what each has."""
-        return isinstance(self, Partial)
-
-
-@dataclass(frozen=True)
-class Replicate(Placement):
-    """Each rank has the whole."""
-
-
-@dataclass(frozen=True)
-class Shard(Placement):
-    """Each rank has a part along an axis, as ``chunk`` cuts it: the last ones may be smaller."""
-
-    dim: int
-
-
-@dataclass(frozen=True)
-class Partial(Placement):
-    """The whole is the sum of what the ranks have, or with ``"avg"`` their mean.
-
-    Raises:
-        ArgumentError: if they are joined otherwise.
-    """
-
-    reduce_op: str = "sum"
-
-    def __post_init__(self) -> None:
-        if self.reduce_op not in ("sum", "avg"):
-            raise ArgumentError("Partial", 'reduce_op is "sum" or "avg"', reduce_op=self.reduce_op)
-
-
-def placed_otherwise(
-    x: Tensor, source: Placement, target: Placement, group: Group, *, size: int | None = None
-) -> Tensor:
-    """What a rank has of a value, once it lies otherwise; differentiable.
-
-    Args:
-        x: what it has now.
-        source: how it lies.
-        target: how it shall lie.
-        group: the ranks.
-        size: of the whole along the axis that it is divided along; None: each rank has as much.
-
-    Returns:
-        What the rank has then.
-
-    Raises:
-        ArgumentError: if a whole is to become parts of a sum.
-        ShapeError: if there is no such axis.
-    """
-    for placement in (source, target):
-        if isinstance(placement, Shard):
-            _axis(placement, x)
-    if isinstance(source, Shard) and isinstance(target, Shard):
-        same = _axis(source, x) == _axis(target, x)
-    else:
-        same = source == target
-    if same:
-        return x
-    if isinstance(target, Partial):
-        raise ArgumentError("redistribute", "it becomes Replicate or Shard", placement=target)
-    if isinstance(source, Partial):
-        x = summed(x, group)
-        if source.reduce_op == "avg":
-            x = x / group.size()
-    elif isinstance(source, Shard):
-        dim = _axis(source, x)
-        x = gathered(x, dim, x.shape[dim] * group.size() if size is None else size, group)
-    return parted(x, _axis(target, x), group) if isinstance(target, Shard) else x
-
-
-def _axis(placement: Shard, x: Tensor) -> int:
-    """The axis that a tensor is divided along, counted from the first.
-
-    Raises:
-        ShapeError: if it has no such axis.
-    """
-    if not -x.ndim <= placement.dim < x.ndim:
-        raise ShapeError("Shard", "the tensor has the axis", dim=placement.dim, shape=x.shape)
-    return placement.dim % x.ndim
-
-
-class DTensor:
+class DTensor(Laid):
     """A tensor that lies on the ranks of a mesh of one axis, and what this rank has of it.
 
-    It is not computed with: :meth:`to_local` and :meth:`full_tensor` give tensors, with gradients,
-    and :func:`.parallelize_module` makes layers that compute with parts.
+    Functions and operators take it, beside others of its mesh and numbers, and give others; all
+    ranks call them. :mod:`.placed_calls` says how what they give lies. Gradients go through, and
+    lie as the tensor does: whole on each rank where it is.
 
     Args:
         local: what this rank has.
@@ -132,25 +41,37 @@ class DTensor:
         shape: of the whole.
     """
 
-    def __init__(
-        self,
-        local: Tensor,
-        device_mesh: DeviceMesh,
-        placements: Sequence[Placement],
-        shape: Sequence[int],
-    ) -> None:
-        self._local = local
-        self.device_mesh = device_mesh
-        self.placements = tuple(placements)
-        self.shape = tuple(shape)
+    __taking_over__ = True
+    __hash__ = object.__hash__
+
+    @classmethod
+    def __torch_function__(
+        cls, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        """What a function gives of tensors that lie on ranks."""
+        return call(func, args, kwargs or {})
+
+    def __getattr__(self, name: str) -> Any:
+        """A tensor's method."""
+        method = None if name.startswith("_") else getattr(Tensor, name, None)
+        if not callable(method):
+            raise AttributeError(f"'DTensor' object has no attribute '{name}'")
+        return partial(_method, method, self)
 
     def __repr__(self) -> str:
         return f"DTensor(shape={self.shape}, placements={self.placements}, {self.device_mesh})"
 
-    @property
-    def ndim(self) -> int:
-        """Axes of the whole."""
-        return len(self.shape)
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __iter__(self) -> Any:
+        return iter(self.unbind(0))
+
+    def __bool__(self) -> bool:
+        return bool(self.full_tensor())
+
+    def __float__(self) -> float:
+        return float(self.full_tensor())
 
     @property
     def dtype(self) -> Any:
@@ -161,6 +82,67 @@ class DTensor:
     def device(self) -> Any:
         """Where this rank's part lies."""
         return self._local.device
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether it has a gradient."""
+        return self._local.requires_grad
+
+    def requires_grad_(self, requires_grad: bool = True) -> DTensor:  # noqa: FBT001, FBT002 - PyTorch's
+        """Say whether it shall have one."""
+        self._local.requires_grad_(requires_grad)
+        return self
+
+    @property
+    def grad(self) -> DTensor | None:
+        """Its gradient, which lies as it does: that of parts of a sum is whole on each rank."""
+        found, (place,) = self._local.grad, self.placements
+        lies = Replicate() if isinstance(place, Partial) else place
+        return None if found is None else DTensor(found, self.device_mesh, (lies,), self.shape)
+
+    @grad.setter
+    def grad(self, value: DTensor | None) -> None:
+        self._local.grad = None if value is None else value.placed(self.placements[0])
+
+    def backward(self, gradient: DTensor | None = None) -> None:
+        """Gradients of all that it was computed of; all ranks call it.
+
+        Args:
+            gradient: its own; None: 1, of one element.
+        """
+        (place,) = self.placements
+        lies = Replicate() if isinstance(place, Partial) else place
+        self._local.backward(None if gradient is None else gradient.placed(lies))
+
+    @property
+    def T(self) -> DTensor:  # noqa: N802 - PyTorch's
+        """Axes in the opposite order."""
+        return self.permute(*reversed(range(self.ndim)))
+
+    @property
+    def mT(self) -> DTensor:  # noqa: N802 - PyTorch's
+        """Its matrices transposed."""
+        return self.transpose(-2, -1)
+
+    def size(self, dim: int | None = None) -> Any:
+        """The shape of the whole, or along an axis."""
+        return self.shape if dim is None else self.shape[dim]
+
+    def dim(self) -> int:
+        """Axes of the whole."""
+        return self.ndim
+
+    def numel(self) -> int:
+        """Elements of the whole."""
+        return math.prod(self.shape)
+
+    def item(self) -> Any:
+        """The one element of the whole; all ranks call it."""
+        return self.full_tensor().item()
+
+    def tolist(self) -> Any:
+        """The elements of the whole; all ranks call it."""
+        return self.full_tensor().tolist()
 
     @classmethod
     def from_local(
@@ -182,12 +164,8 @@ class DTensor:
         placement = _one("DTensor.from_local", device_mesh, placements)
         whole = list(local_tensor.shape)
         if shape is None and isinstance(placement, Shard):
-            whole[_axis(placement, local_tensor)] *= device_mesh.size()
+            whole[axis_of(placement, local_tensor)] *= device_mesh.size()
         return cls(local_tensor, device_mesh, (placement,), whole if shape is None else shape)
-
-    def to_local(self) -> Tensor:
-        """What this rank has."""
-        return self._local
 
     def full_tensor(self) -> Tensor:
         """The whole, on every rank; all call it."""
@@ -211,10 +189,28 @@ class DTensor:
         if device_mesh is not None and device_mesh.get_group() is not own:
             raise ArgumentError("DTensor.redistribute", "it stays on its mesh", mesh=device_mesh)
         target = _one("DTensor.redistribute", self.device_mesh, placements)
-        (source,) = self.placements
-        size = self.shape[source.dim] if isinstance(source, Shard) else None
-        local = placed_otherwise(self._local, source, target, own, size=size)
-        return DTensor(local, self.device_mesh, (target,), self.shape)
+        return DTensor(self.placed(target), self.device_mesh, (target,), self.shape)
+
+
+def _method(method: Callable[..., Any], x: DTensor, *args: Any, **given: Any) -> Any:
+    return call(method, (x, *args), given)
+
+
+def _operator(name: str) -> Callable[..., Any]:
+    method = getattr(Tensor, name)
+    return lambda self, *others: call(method, (self, *others), {})
+
+
+def _reflected(name: str) -> Callable[..., Any]:
+    method = getattr(Tensor, name)
+    return lambda self, other: call(method, (other, self), {})
+
+
+for _name in "add sub mul truediv floordiv mod pow matmul and or xor".split():
+    setattr(DTensor, f"__{_name}__", _operator(f"__{_name}__"))
+    setattr(DTensor, f"__r{_name}__", _reflected(f"__{_name}__"))
+for _name in "iadd isub imul itruediv lt le gt ge eq ne neg abs invert getitem".split():
+    setattr(DTensor, f"__{_name}__", _operator(f"__{_name}__"))
 
 
 def _one(name: str, mesh: DeviceMesh, placements: Sequence[Placement]) -> Placement:
@@ -246,13 +242,13 @@ def distribute_tensor(
     if isinstance(placement, Partial):
         raise ArgumentError("distribute_tensor", "it is Replicate or Shard", placement=placement)
     if isinstance(placement, Shard):
-        _axis(placement, tensor)
+        axis_of(placement, tensor)
     group = device_mesh.get_group()
     with no_grad():
         whole = tensor.detach().contiguous().clone()
         broadcast(whole, group=group, group_src=0)
         if isinstance(placement, Shard):
-            dim = _axis(placement, whole)
+            dim = axis_of(placement, whole)
             whole, placement = own_part(whole, dim, group).contiguous().clone(), Shard(dim)
     whole.requires_grad_(tensor.requires_grad)
     return DTensor(whole, device_mesh, (placement,), tensor.shape)

@@ -31,6 +31,7 @@ from ..values.exchanges import Exchange, tell_exchange
 from ..values.settings import SETTINGS
 from .arrival import answered, await_all, load_mpi, stay_away
 from .device_sum import DeviceSums
+from .lookout import LEFT, OVER, Lookout
 from .nearby import Nearby, forget_files, look_at_room
 from .post import PAUSE_SECONDS, Post, gone, no_answer
 from .stream import Streams
@@ -376,6 +377,7 @@ class World:
         self.groups: list[Group] = []
         self._mpi: Any = None
         self._ended = Event()
+        self._lookout = Lookout()
         self._hook: Any = None
         if SETTINGS.ranks > 1:  # others wait in MPI's beginning for one that never comes to join
             self._end_by_exceptions()
@@ -412,6 +414,7 @@ class World:
         own = comm.Dup()
         own.Barrier()
         forget_files()
+        self._lookout.begin(own, platform.node())
         self.group = Group(own, range(own.size), seconds)
         if own.size > 1:
             self._ended = Event()
@@ -495,13 +498,16 @@ class World:
             sys.excepthook, self._hook = self._hook, None
         self._ended.set()
         groups, self.groups = self.groups, []
-        for each in groups:
-            each.say_left()
-        if group.leave(call):
-            for each in (*groups, group):
-                each.runner.close()
-                if not (each.lost or each.post.lost):
-                    each.free()
+        try:
+            for each in groups:
+                each.say_left()
+            if group.leave(call):
+                for each in (*groups, group):
+                    each.runner.close()
+                    if not (each.lost or each.post.lost):
+                        each.free()
+        finally:
+            self._lookout.leave(LEFT)
         for each in (*groups, group):
             each.runner.tell_failed()
 
@@ -541,6 +547,7 @@ class World:
         if group is not None:
             rank, size = group.rank(), group.size()
         line = f"clnet: rank {rank} of {size} on {platform.node()} {why}; the job ends\n"
+        self._lookout.leave(OVER)
         sys.stdout.flush()
         sys.stderr.write(story + line)
         sys.stderr.flush()

@@ -18,6 +18,7 @@ from clnet import nn, optim
 from clnet.compile.passes import KEEPING_BITS
 from clnet.errors import ArgumentError, DistributedError, ShapeError
 from clnet.models import GPT
+from clnet.nn.parallel.interleaved import ScheduleInterleaved1F1B, ScheduleLoopedBFS
 from clnet.nn.parallel.pipeline import PipelineStage, Schedule1F1B, ScheduleGPipe
 from tests.ranks.training import same_everywhere
 
@@ -188,7 +189,7 @@ def frozen() -> None:
 def refused() -> None:
     rank, size = dist.get_rank(), dist.get_world_size()
     layer = nn.Linear(2, 2)
-    with pytest.raises(DistributedError, match="each rank has one stage"):
+    with pytest.raises(DistributedError, match="each rank has the stage of its number"):
         PipelineStage(layer, rank + 1, size)
     stage = PipelineStage(layer, rank, size)
     schedule = ScheduleGPipe(stage, 2, loss_fn=F.mse_loss)
@@ -198,6 +199,22 @@ def refused() -> None:
     if rank == 0:
         with pytest.raises(ShapeError, match="a batch divides evenly"):
             ScheduleGPipe(stage, 2).step(clnet.ones(3, 2))
+    two = [PipelineStage(layer, rank + i * size, 2 * size) for i in range(2)]
+    for kind, given in (
+        (ScheduleInterleaved1F1B, [stage, stage]),
+        (ScheduleInterleaved1F1B, two[:1]),
+        (ScheduleLoopedBFS, two[::-1]),
+        (ScheduleLoopedBFS, []),
+    ):
+        with pytest.raises(ArgumentError, match="it is given all stages of this rank, in order"):
+            kind(given, 2)
+    for kind in (ScheduleGPipe, Schedule1F1B):
+        with pytest.raises(ArgumentError, match="it is given all stages of this rank, in order"):
+            kind(two[0], 2)
+    with pytest.raises(ArgumentError, match="rounds have the same number of parts"):
+        ScheduleInterleaved1F1B(two, 2 * size + 1)
+    with pytest.raises(DistributedError, match="each rank has the stage of its number"):
+        PipelineStage(layer, rank, size + 1)
     if rank == size - 1:
         with pytest.raises(ArgumentError, match="the last stage has a loss_fn"):
             ScheduleGPipe(stage, 2).step()

@@ -28,6 +28,14 @@ print(f"<{platform.node()[-1]}{rank} {near.here.size} {near._across.size}>")
 dist.destroy_process_group()
 """
 
+LEAVING = """
+import os, time
+from clnet import distributed as dist
+dist.init_process_group(timeout=60)
+rank = dist.get_rank()
+dist.barrier()
+"""
+
 
 def test_two_ranks_on_each_of_two_hosts_sum():
     if reason := hosts.missing():
@@ -38,6 +46,15 @@ def test_two_ranks_on_each_of_two_hosts_sum():
     assert found == ["a0 2 2", "a1 2 2", "b2 2 2", "b3 2 2"]
     # Each host has summed its ranks' before: 2.4 MB go each way, not those of all ranks.
     assert 2.4e6 < sent < 6e6
+
+
+def test_a_rank_that_dies_is_told_from_another_host():
+    if reason := hosts.missing():
+        pytest.skip(reason)
+    program = f"{LEAVING}\nif rank == 1:\n    os.kill(os.getpid(), 9)\ntime.sleep(60)"
+    done, _ = hosts.run(1, ["-c", program])
+    told = re.findall(r"clnet: rank (\d) of 2 on \S+-(.), process \d+, has died", done.stderr)
+    assert told == [("1", "b")]
 
 
 @pytest.mark.slow

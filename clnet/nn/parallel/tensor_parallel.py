@@ -7,7 +7,7 @@ row-parallel one takes a part (channels); between both nothing is exchanged (Sho
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any
@@ -54,7 +54,8 @@ class ParallelStyle:
     Args:
         input_layouts: how the ranks' inputs lie; None: as they are needed.
         output_layouts: how their outputs shall lie; None: as they come.
-        use_local_output: taken, True: a layer gives tensors.
+        use_local_output: whether a layer gives tensors, this rank's of what lies so, and not a
+            ``DTensor``. It takes both: a ``DTensor`` as it lies.
     """
 
     def __init__(
@@ -64,17 +65,46 @@ class ParallelStyle:
         output_layouts: Placement | None = None,
         use_local_output: bool = True,
     ) -> None:
-        if not use_local_output:
-            raise ArgumentError(type(self).__name__, "use_local_output is True")
         for layout in (input_layouts, output_layouts):
             if not isinstance(layout, Placement | None):
                 law = "a layout is Replicate(), Shard(dim), Partial() or None"
                 raise ArgumentError(type(self).__name__, law, given=layout)
         self.input_layouts, self.output_layouts = input_layouts, output_layouts
+        self.use_local_output = use_local_output
 
     def divide(self, layer: Module, mesh: DeviceMesh) -> None:
         """Give this rank its part of a layer's parameters, and the layer its exchanges."""
         raise NotImplementedError(f"{type(self).__name__}.divide")
+
+    def _give(
+        self,
+        layer: Module,
+        forward: Callable[[Tensor], DTensor],
+        mesh: DeviceMesh,
+        given: Placement,
+        taken: Placement,
+        wanted: Placement,
+    ) -> None:
+        """Have a layer compute so, of inputs that lie as ``given`` and are ``taken`` otherwise."""
+        how = partial(_laid_out, forward, mesh, given, taken, wanted)
+        vars(layer)["forward"] = partial(how, local=self.use_local_output)
+
+
+def _laid_out(
+    forward: Callable[[Tensor], DTensor],
+    mesh: DeviceMesh,
+    given: Placement,
+    taken: Placement,
+    wanted: Placement,
+    x: Any,
+    *,
+    local: bool,
+) -> Any:
+    """What a layer gives of a tensor or a ``DTensor``: this rank's tensor, or a ``DTensor``."""
+    known = isinstance(x, DTensor)
+    own = x.placed(taken) if known else placed_otherwise(x, given, taken, mesh.get_group())
+    y = forward(own)
+    return y.placed(wanted) if local else y.redistribute(placements=[wanted])
 
 
 class ColwiseParallel(ParallelStyle):
@@ -95,26 +125,20 @@ class ColwiseParallel(ParallelStyle):
         _give_parts(layer, mesh, own)
         own_part = Shard(axis)
         given, wanted = self.input_layouts or Replicate(), self.output_layouts or own_part
-        group = mesh.get_group()
-        vars(layer)["forward"] = partial(_columns, layer, given, own_part, wanted, size, group)
+        forward = partial(_columns, layer, own_part, size, mesh)
+        self._give(layer, forward, mesh, given, Replicate(), wanted)
 
 
 # Not closures: a deep copy of a layer computes with its own parameters.
 
 
-def _columns(
-    layer: Module,
-    given: Placement,
-    made: Shard,
-    wanted: Placement,
-    size: int,
-    group: Group,
-    x: Tensor,
-) -> Tensor:
+def _columns(layer: Module, made: Shard, size: int, mesh: DeviceMesh, x: Tensor) -> DTensor:
     """What a layer gives of which each rank has a part of the features."""
-    whole = placed_otherwise(x, given, Replicate(), group)
-    y = type(layer).forward(layer, whole if isinstance(layer, Embedding) else copied(whole, group))
-    return placed_otherwise(y, made, wanted, group, size=size)
+    given = x if isinstance(layer, Embedding) else copied(x, mesh.get_group())
+    y = type(layer).forward(layer, given)
+    shape = list(y.shape)
+    shape[made.dim] = size
+    return DTensor(y, mesh, [made], shape)
 
 
 class RowwiseParallel(ParallelStyle):
@@ -136,7 +160,8 @@ class RowwiseParallel(ParallelStyle):
         _give_parts(layer, mesh, parts)
         taken = Shard(axis)
         given, wanted = self.input_layouts or taken, self.output_layouts or Replicate()
-        vars(layer)["forward"] = partial(_rows, layer, given, taken, wanted, mesh.get_group())
+        forward = partial(_rows, layer, taken, mesh)
+        self._give(layer, forward, mesh, given, taken, wanted)
 
     def _divide_table(self, layer: Embedding, mesh: DeviceMesh) -> None:
         if not isinstance(self.input_layouts, Replicate | None):
@@ -144,11 +169,13 @@ class RowwiseParallel(ParallelStyle):
             raise ArgumentError("RowwiseParallel", law, input_layouts=self.input_layouts)
         rows, wanted = layer.weight.shape[0], self.output_layouts or Replicate()
         _give_parts(layer, mesh, {"weight": Shard(0)})
-        vars(layer)["forward"] = partial(_words, layer, wanted, rows, mesh.get_group())
+        forward = partial(_words, layer, rows, mesh)
+        self._give(layer, forward, mesh, Replicate(), Replicate(), wanted)
 
 
-def _words(layer: Any, wanted: Placement, rows: int, group: Group, x: Tensor) -> Tensor:
+def _words(layer: Any, rows: int, mesh: DeviceMesh, x: Tensor) -> DTensor:
     """What a table gives of which each rank has some rows: its own words, zeros for others."""
+    group = mesh.get_group()
     each = -(-rows // group.size())
     first, held = group.rank() * each, layer.weight.shape[0]
     pad = layer.padding_idx
@@ -160,23 +187,21 @@ def _words(layer: Any, wanted: Placement, rows: int, group: Group, x: Tensor) ->
         y = ops.where(own.unsqueeze(-1), y, ops.zeros_like(y))
     else:
         y = layer.weight.new_zeros((*x.shape, layer.weight.shape[1]))
-    return placed_otherwise(y, Partial(), wanted, group)
+    return DTensor(y, mesh, [Partial()], y.shape)
 
 
-def _rows(
-    layer: Module, given: Placement, taken: Shard, wanted: Placement, group: Group, x: Tensor
-) -> Tensor:
+def _rows(layer: Module, taken: Shard, mesh: DeviceMesh, x: Tensor) -> DTensor:
     """What a layer gives to which each rank gives a part of the input's features."""
     own = vars(layer)["_parameters"]
     bias, own["bias"] = own["bias"], None
     try:
-        y = type(layer).forward(layer, placed_otherwise(x, given, taken, group))
+        y = type(layer).forward(layer, x)
     finally:
         own["bias"] = bias
-    y = placed_otherwise(y, Partial(), Replicate(), group)
+    y = placed_otherwise(y, Partial(), Replicate(), mesh.get_group())
     if bias is not None:
         y = y + bias.reshape(-1, *(1 for _ in range(-1 - taken.dim)))
-    return placed_otherwise(y, Replicate(), wanted, group)
+    return DTensor(y, mesh, [Replicate()], y.shape)
 
 
 def _feature_axis(name: str, layer: Module) -> int:
