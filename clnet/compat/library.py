@@ -14,7 +14,7 @@ from typing import Any
 from .. import ops as own_ops
 from ..autograd import Function
 from ..errors import ClnetError
-from . import audio
+from . import audio, vision
 
 __all__ = [
     "CustomOpDef",
@@ -159,10 +159,29 @@ def define(qualname: str, schema: str = "", **given: Any) -> None:
 
 
 def impl(qualname: Any, types: Any = "default", func: Any = None, *, lib: Any = None) -> Any:
-    """The function becomes the operator of a name; a decorator without ``func``."""
-    if func is not None:
-        return CustomOpDef(str(qualname), func)
-    return lambda function: CustomOpDef(str(qualname), function)
+    """The function becomes the operator of a name, if it is one that computes here.
+
+    Args:
+        qualname: ``"namespace::name"``.
+        types: a kind of device or a dispatch key, or several; those of abstract twins, casts and,
+            where there is an operator, other devices' are left out.
+        func: it; a decorator without.
+        lib: taken.
+    """
+    if func is None:
+        return lambda function: impl(qualname, types, function)
+    keys = (types,) if isinstance(types, str) else tuple(types)
+    if any(_computes(str(qualname), str(key)) for key in keys):
+        CustomOpDef(str(qualname), func)
+    return func
+
+
+def _computes(name: str, key: str) -> bool:
+    """Whether what is registered for a key is what a name computes here."""
+    if key.startswith(("Autocast", "Meta", "meta", "Functionalize", "FuncTorch")):
+        return False
+    elsewhere = key.upper().startswith(("CUDA", "XPU", "MPS", "HPU", "XLA", "HIP", "PRIVATEUSE"))
+    return not (elsewhere and name in _OPERATORS)
 
 
 def get_ctx() -> Any:
@@ -180,20 +199,24 @@ class Library:
     Args:
         ns: its name.
         kind: taken.
-        dispatch_key: taken.
+        dispatch_key: of functions that name none.
     """
 
     def __init__(self, ns: str, kind: str = "DEF", dispatch_key: str = "") -> None:
         self.ns = ns
+        self._key = dispatch_key
 
     def define(self, schema: str, *args: Any, **kwargs: Any) -> str:
         """The name in a schema."""
         return schema.partition("(")[0]
 
-    def impl(self, op_name: Any, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
-        """The function becomes the operator, unless that is C++'s."""
+    def impl(
+        self, op_name: Any, fn: Callable[..., Any], dispatch_key: str = "", **given: Any
+    ) -> None:
+        """The function becomes the operator as :func:`impl` says, unless that is C++'s."""
         if isinstance(op_name, str):
-            CustomOpDef(f"{self.ns}::{op_name}", fn)
+            name = op_name if "::" in op_name else f"{self.ns}::{op_name}"
+            impl(name, dispatch_key or self._key, fn)
 
     def fallback(self, *args: Any, **kwargs: Any) -> None:
         """Taken."""
@@ -228,7 +251,8 @@ class _Namespace:
         if name.startswith("__"):
             raise AttributeError(name)
         full = f"{self._name}::{name}"
-        return _OPERATORS.get(full) or audio.OPERATORS.get(full) or _Missing(full)
+        own = vision.OPERATORS.get(full) or audio.OPERATORS.get(full)
+        return _OPERATORS.get(full) or own or _Missing(full)
 
 
 class Operators(ModuleType):
@@ -244,9 +268,9 @@ class Operators(ModuleType):
         """Nothing of C++ is loaded: its operators know PyTorch's memory alone.
 
         Raises:
-            OperatorError: unless it is torchaudio's, which does without.
+            OperatorError: unless it is torchaudio's or torchvision's, which do without.
         """
-        if audio.is_library(path):
+        if audio.is_library(path) or vision.is_library(path):
             return
         raise OperatorError("ops.load_library", "nothing of C++ is loaded", path=path)
 

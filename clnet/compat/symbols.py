@@ -132,6 +132,14 @@ def check_all(cond: Tensor, message: Callable[[], str] | None = None) -> None:
     check(bool(cond.all()), message)
 
 
+def _check_all_with(  # torch._check_tensor_all_with
+    error_type: type[Exception], cond: Tensor, message: Callable[[], str] | None = None
+) -> None:
+    if not isinstance(cond, Tensor):
+        raise DtypeError("check", "cond is a tensor", cond=shown(cond))
+    _check_with(error_type, bool(cond.all()), message)
+
+
 def assert_async(cond: Tensor, message: str = "") -> None:
     """Check that a tensor's element is true; the host waits for it.
 
@@ -151,6 +159,7 @@ NAMES = {
     "_check_not_implemented": "check_not_implemented",
     "_check_is_size": "check_is_size",
     "_check_tensor_all": "check_all",
+    "_check_tensor_all_with": "_check_all_with",
     "_assert_async": "assert_async",
 }
 """What ``clnet`` shows of this module, by the name it has there."""
