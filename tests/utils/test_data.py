@@ -485,3 +485,8 @@ def test_tensors_of_a_set_are_pickled_for_workers():
     assert [t.tolist() for t in pickle.loads(pickle.dumps(data)).tensors] == [[0, 1, 2, 3]]
     batches = [b[0].tolist() for b in ours.DataLoader(data, 2, num_workers=1)]
     assert batches == [[0, 1], [2, 3]]
+
+
+def test_a_replacement_that_is_no_bool_is_an_error_of_kind():
+    with pytest.raises(TypeError, match=r"^RandomSampler: replacement is a bool; got replacement"):
+        ours.RandomSampler([1], replacement=0)

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...data.counter import Draw
 from ...data.counter import permutation as order_of
-from ...errors import ArgumentError, TraceError
+from ...errors import ArgumentError, KindError, TraceError
 from ...ranks.membership import get_rank, get_world_size, is_initialized
 from ...values import mode
 from ...values.generator import Generator
@@ -99,7 +99,7 @@ class RandomSampler(Sampler[int]):
     ) -> None:
         super().__init__()
         if not isinstance(replacement, bool):
-            raise ArgumentError("RandomSampler", "replacement is a bool", replacement=replacement)
+            raise KindError("RandomSampler", "replacement is a bool", replacement=replacement)
         self.data_source = data_source
         self.replacement = replacement
         self._num_samples = num_samples
