@@ -199,13 +199,14 @@ class WeightedRandomSampler(Sampler[int]):
             at = np.searchsorted(sums, _uniform(self.num_samples, seed) * sums[-1], side="right")
             # Rounding may lead to the end of the sums: the last weight above 0 is meant.
             last = np.flatnonzero(self.weights)[-1]
-            return iter(np.minimum(at, last).tolist())
+            yield from np.minimum(at, last).tolist()
+            return
         # The first of exponential clocks with these rates is drawn first (Efraimidis, Spirakis).
         with np.errstate(divide="ignore"):
             clocks = -np.log1p(-_uniform(len(self.weights), seed)) / self.weights
         clocks[self.weights == 0] = np.inf
         first: Any = np.argsort(clocks, kind="stable")[: self.num_samples]
-        return iter(first.tolist())
+        yield from first.tolist()
 
     def __len__(self) -> int:
         return self.num_samples
