@@ -213,9 +213,9 @@ def linspace(
     return to_dtype(x, kind).requires_grad_(requires_grad)
 
 
-def _ends(name: str, kind: DType, *ends: Number) -> list[Number]:
+def _ends(name: str, kind: DType, *ends: Any) -> list[Any]:
     """The ends as numbers of the dtype: of whole ones the broken part is cut first."""
-    if kind.kind is not Kind.INTEGER:
+    if kind.kind is not Kind.INTEGER or any(isinstance(end, complex) for end in ends):
         return list(ends)
     return [held(name, trunc(end) if isfinite(end) else end, kind) for end in ends]
 

@@ -114,7 +114,8 @@ def pad(
     if mode == "constant":
         if isinstance(value, complex) and not x.dtype.is_complex:
             raise DtypeError("pad", "of a real x the value is real", value=value, x=x.dtype)
-        given = 0.0 if value is None else value if x.dtype.is_complex else float(value)
+        given: Any = 0.0 if value is None else value
+        given = given if x.dtype.is_complex else float(given)
         return fresh(_constant(x, ends, held("pad", given, x.dtype)), x)
     if x.dtype.is_complex:
         return complex_of(*(_around(part, ends, mode) for part in (real(x), imag(x))))
