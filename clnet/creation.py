@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from math import ceil, isfinite, pi
+from math import ceil, isfinite, pi, trunc
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from .expr import where
 from .ops.arithmetic import Number
 from .ops.arithmetic import where as select
 from .ops.complex_parts import complex_of
-from .ops.create import Arange, Eye, made, uninitialized
+from .ops.create import Arange, Eye, held, made, uninitialized
 from .ops.machinery.pointwise import evaluate
 from .ops.shape import sizes_of, to_dtype
 from .tensor import Tensor, full, tensor
@@ -203,6 +203,7 @@ def linspace(
             requires_grad
         )
     kind = dtype or default_float()
+    start, end = _ends("linspace", kind, start, end)
     compute = _computing(kind, device)
     position = _arange(steps, 0, 1, compute, _target(device))
     settings = (start, end, (end - start) / max(steps - 1, 1), steps // 2, steps - 1)
@@ -210,6 +211,13 @@ def linspace(
     if steps == 1:
         x = full((1,), start, dtype=compute, device=x.device)
     return to_dtype(x, kind).requires_grad_(requires_grad)
+
+
+def _ends(name: str, kind: DType, *ends: Any) -> list[Any]:
+    """The ends as numbers of the dtype: of whole ones the broken part is cut first."""
+    if kind.kind is not Kind.INTEGER or any(isinstance(end, complex) for end in ends):
+        return list(ends)
+    return [held(name, trunc(end) if isfinite(end) else end, kind) for end in ends]
 
 
 def _computing(kind: DType, device: Any) -> DType:
@@ -251,6 +259,8 @@ def logspace(
     """
     whole = None if dtype is None or dtype.differentiable else dtype
     compute = dtype if whole is None else _computing(whole, device)
+    if whole is not None:
+        start, end = _ends("logspace", whole, start, end)
     exponents = linspace(start, end, steps, dtype=compute, device=device)
     x = full((), base, dtype=exponents.dtype, device=exponents.device).pow(exponents)
     if whole is not None:  # what rounding alone keeps from a whole number is that

@@ -310,3 +310,13 @@ def test_whole_numbers_are_cut_once():
 def test_another_dtype_than_that_of_out_is_refused():
     with pytest.raises(DtypeError, match="dtype is that of out"):
         clnet.zeros(2, dtype=clnet.int64, out=clnet.zeros(2))
+
+
+def test_ends_of_whole_numbers_are_whole():
+    found = clnet.linspace(0, 4.9, 4, dtype=clnet.int64)
+    assert found.tolist() == [0, 1, 2, 4]
+    assert clnet.linspace(-1.5, 1.5, 3, dtype=clnet.int16).tolist() == [-1, 0, 1]
+    assert clnet.logspace(4.3, 0, 4, base=5, dtype=clnet.int64).tolist() == [625, 73, 8, 1]
+    for make in (clnet.linspace, clnet.logspace):
+        with pytest.raises(ArgumentError, match=rf"^{make.__name__}: .*int8 holds the value"):
+            make(0, 300, 3, dtype=clnet.int8)

@@ -285,3 +285,21 @@ def told_after_a_failure(lib: Any) -> list[Any]:
 
 def test_hooks_of_several_tensors_forget_a_walk_that_failed():
     assert told_after_a_failure(clnet) == told_after_a_failure(torch)
+
+
+@pytest.mark.parametrize(
+    "length",
+    [
+        lambda x: x.norm(),
+        lambda x: clnet.linalg.vector_norm(x, dim=1).sum(),
+        lambda x: clnet.linalg.matrix_norm(x),
+    ],
+)
+def test_tangents_of_lengths_at_0_are_0(length):
+    x = clnet.zeros(2, 2)
+    assert clnet.func.jvp(length, (x,), (clnet.ones(2, 2),))[1].item() == 0  # as PyTorch's
+
+
+def test_tangents_of_deviations_of_equal_numbers_are_0():
+    x = clnet.ones(3)
+    assert clnet.func.jvp(clnet.std, (x,), (clnet.tensor([1.0, 2, 4]),))[1].item() == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import operator
 import pickle
 import sys
 import types
@@ -284,6 +285,16 @@ def test_operators_turned_round():
         clnet.ones(2) @ Parts()
     with pytest.raises(TypeError, match="an operand is a tensor or a number"):
         clnet.ones(2) * [1, 2]
+
+
+_OPERATORS = "add sub mul truediv floordiv mod pow matmul and or xor lshift rshift".split()
+
+
+@pytest.mark.parametrize("name", _OPERATORS)
+def test_each_operator_is_turned_round(name):
+    turned = type("Turned", (), {f"__r{name}__": lambda self, other: other.tolist()})()
+    operation = getattr(operator, name + "_" * (name in ("and", "or")))
+    assert operation(clnet.tensor([1, 2]), turned) == [1, 2]
 
 
 def test_new_tensors_by_size():

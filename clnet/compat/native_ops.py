@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from .. import ops
+from ..ops.arithmetic import Number
 from ..values.dtypes import bool_
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ def native_dropout(input: Tensor, p: float, train: bool | None) -> tuple[Tensor,
     return input * kept * scale, kept
 
 
-def constant_pad_nd(input: Tensor, pad: Sequence[int], value: float = 0) -> Tensor:
+def constant_pad_nd(input: Tensor, pad: Sequence[int], value: Number = 0) -> Tensor:
     """``pad`` with a number."""
     return ops.pad(input, pad, "constant", value)
 

@@ -9,7 +9,7 @@ from ..kernels.reduce import Bad
 from ..values.dtypes import Kind, default_float, promote
 from .arithmetic import clamp
 from .check import of_value, require_elements
-from .complex_parts import conj
+from .complex_parts import conj, real
 from .machinery.function import op
 from .matmul import matmul
 from .rearrange import diag
@@ -78,7 +78,7 @@ def cov(
     if aweights is not None and correction:
         lost = correction * total(weights * aweights) / whole
     apart = rows - total(rows * weights, 1, keepdim=True) / whole
-    y = matmul(apart, conj((apart * weights).transpose(0, 1))) / clamp(whole - lost, 0)
+    y = matmul(apart, conj((apart * weights).transpose(0, 1))) / clamp(real(whole - lost), 0)
     return y if y.shape[0] != 1 else reshape(y, ())
 
 

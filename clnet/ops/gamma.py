@@ -210,7 +210,7 @@ def tensor_polygamma(x: Tensor, n: int) -> Tensor:
 @op(Face.METHOD)
 def polygamma_(x: Tensor, n: int) -> Tensor:
     """:func:`polygamma` in place; returns the tensor."""
-    return settled(x, polygamma(n, before(x)), inplace=True)
+    return settled(x, polygamma(n, before(x)), inplace=True, name="polygamma_")
 
 
 # Of exp(p / q), polynomials of u = log(x / a) and v = log(a): rows are u^0, u^1, u^2, with v^0 to

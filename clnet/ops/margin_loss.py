@@ -288,8 +288,8 @@ def multi_margin_loss(
     """The mean over other classes ``j`` of ``max(0, margin - x[target] + x[j]) ** p``.
 
     Args:
-        x: scores, ``(n, c)`` or ``(c,)``.
-        target: classes, ``(n,)`` or ``()``.
+        x: scores, ``(n, c)``, or ``(c,)`` and ``()`` of one row.
+        target: classes, ``(n,)``; of one row ``()`` or ``(1,)``.
         p: 1 or 2.
         margin: by how much the right score exceeds the others.
         weight: of each class, ``(c,)``, or None.
@@ -307,9 +307,11 @@ def multi_margin_loss(
     reduction = known_reduction(name, reduction)
     if p not in (1, 2):
         raise ArgumentError(name, "p is 1 or 2", p=p)
-    if x.ndim not in (1, 2) or target.shape != x.shape[:-1]:
+    if x.ndim > 2 or target.shape not in ([x.shape[:-1]] if x.ndim == 2 else [(), (1,)]):
         raise ShapeError(name, "the target has x's shape without the classes", x=x.shape,
                          target=target.shape)  # fmt: skip
+    if x.ndim < 2:
+        x = reshape(x, (*target.shape, x.numel()))
     require_classes(name, target, x.shape[-1])
     classes = unsqueeze(to_dtype(target, int64), -1)
     others = one_hot(classes, x.shape[-1], x.ndim - 1)
@@ -357,7 +359,7 @@ def multilabel_margin_loss(x: Tensor, target: Tensor, *, reduction: str = "mean"
     """The sum over labels ``i`` and other classes ``j`` of ``max(0, 1 - x[i] + x[j]) / c``.
 
     Args:
-        x: scores, ``(n, c)`` or ``(c,)``.
+        x: scores, ``(n, c)``, or ``(c,)`` and ``()`` of one row.
         target: of ``x``'s shape, int64: each row's labels, -1 behind the last.
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
 
@@ -371,10 +373,12 @@ def multilabel_margin_loss(x: Tensor, target: Tensor, *, reduction: str = "mean"
     """
     name = "multilabel_margin_loss"
     reduction = known_reduction(name, reduction)
-    if x.ndim not in (1, 2) or target.shape != x.shape:
-        raise ShapeError(name, "x has one or two axes, and the target its shape", x=x.shape,
+    if x.ndim > 2 or target.shape != x.shape:
+        raise ShapeError(name, "x has up to two axes, and the target its shape", x=x.shape,
                          target=target.shape)  # fmt: skip
     require_index(name, target)
+    if not x.ndim:
+        x, target = unsqueeze(x, 0), unsqueeze(target, 0)
     classes = x.shape[-1]
     law = f"labels lie in [0, {classes}), or are -1"
     require_elements(

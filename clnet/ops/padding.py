@@ -10,12 +10,13 @@ import numpy as np
 
 from ..array import Array
 from ..device import Launch, Target
-from ..errors import ArgumentError, ShapeError
+from ..errors import ArgumentError, DtypeError, ShapeError
 from ..expr import Scalar
 from ..kernels import moving as kernels
 from ..kernels.pointwise import pointwise as launch_pointwise
 from ..values.dtypes import from_name
 from ..values.shapes import Shape
+from .arithmetic import Number
 from .axis_map import Table, map_axis
 from .complex_parts import complex_of, imag, real
 from .copying import copy_launches
@@ -72,7 +73,7 @@ class ConstantPad(Function):
 
 @op(Face.FUNCTIONAL)
 def pad(
-    x: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None
+    x: Tensor, pad: Sequence[int], mode: str = "constant", value: Number | None = None
 ) -> Tensor:
     """More elements (or, where a number is negative, fewer) at the ends of the last axes.
 
@@ -82,7 +83,7 @@ def pad(
         mode: ``"constant"``; ``"reflect"``, mirrored at the outermost element; ``"replicate"``,
             the outermost element; ``"circular"``, from the other end (of what negative numbers
             leave).
-        value: the constant; None: 0.
+        value: the constant, of a complex ``x`` a complex one, too; None: 0.
 
     Returns:
         ``x`` with longer axes.
@@ -90,6 +91,7 @@ def pad(
     Raises:
         ArgumentError: if there is no such mode, a value is given where none is used, or ``pad`` is
             odd or longer than ``x`` has axes.
+        DtypeError: if the value is complex, and ``x`` is not.
         ShapeError: if an axis has too few elements for the mode, or fewer than none would be left.
 
     Example:
@@ -110,7 +112,10 @@ def pad(
         )
     ends = {x.ndim - 1 - i // 2: pads[i : i + 2] for i in range(0, len(pads), 2)}
     if mode == "constant":
-        given = 0.0 if value is None else value if x.dtype.is_complex else float(value)
+        if isinstance(value, complex) and not x.dtype.is_complex:
+            raise DtypeError("pad", "of a real x the value is real", value=value, x=x.dtype)
+        given: Any = 0.0 if value is None else value
+        given = given if x.dtype.is_complex else float(given)
         return fresh(_constant(x, ends, held("pad", given, x.dtype)), x)
     if x.dtype.is_complex:
         return complex_of(*(_around(part, ends, mode) for part in (real(x), imag(x))))

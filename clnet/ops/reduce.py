@@ -514,7 +514,7 @@ def logsumexp(x: Tensor, dim: Dims, keepdim: bool = False) -> Tensor:
 
     Args:
         x: any shape, floating or complex.
-        dim: an axis or several.
+        dim: an axis or several; none, ``()``, stand for all.
         keepdim: leave the axes with size 1.
 
     Returns:
@@ -523,6 +523,8 @@ def logsumexp(x: Tensor, dim: Dims, keepdim: bool = False) -> Tensor:
     Raises:
         BoundsError: if ``x`` has no such axis.
     """
+    if dim == () or dim == []:
+        dim = None
     dims = normalize_dims("logsumexp", dim, x.ndim)
     if x.dtype.kind < Kind.FLOATING:
         x = x.float()  # bytes would wrap around

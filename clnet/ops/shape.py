@@ -235,9 +235,29 @@ def slice_view(x: Array, starts: Sequence[int], steps: Sequence[int], shape: Sha
     return x.view(shape, tuple(map(mul, steps, x.strides)), offset)
 
 
-def settled(x: Tensor, y: Tensor, *, inplace: bool) -> Tensor:
-    """The result ``y`` of an op on ``x``; if PyTorch's ``inplace`` is set, ``x`` holding it."""
-    return y if not inplace or y is x else overwrite(x, y)
+def settled(x: Tensor, y: Tensor, *, inplace: bool, name: str = "copy_") -> Tensor:
+    """The result ``y`` of an op on ``x``; if PyTorch's ``inplace`` is set, ``x`` holding it.
+
+    Args:
+        x: what the op read.
+        y: broadcasts to ``x`` if it is to hold it.
+        inplace: whether it is.
+        name: the public op.
+
+    Raises:
+        DtypeError: if ``x`` is to hold numbers of a kind that it has no place for.
+    """
+    if not inplace or y is x:
+        return y
+    if y.dtype.kind > x.dtype.kind:
+        raise DtypeError(
+            name,
+            "the result does not fit the dtype of what is overwritten",
+            out=x.dtype,
+            result=y.dtype,
+            remedy="Use the op that returns a new tensor",
+        )
+    return overwrite(x, y, name)
 
 
 def before(x: Tensor) -> Tensor:

@@ -384,7 +384,7 @@ def frexp(x: Tensor) -> Parts:
 
 def _binary_twin(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     def overwrite(x: Tensor, other: Tensor) -> Any:
-        return settled(x, function(before(x), other), inplace=True)
+        return settled(x, function(before(x), other), inplace=True, name=f"{name}_")
 
     overwrite.__name__ = overwrite.__qualname__ = f"{name}_"
     overwrite.__doc__ = f":func:`{name}` in place; returns the tensor."
@@ -394,7 +394,7 @@ def _binary_twin(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
 @op(Face.METHOD)
 def i0_(x: Tensor) -> Tensor:
     """:func:`i0` in place; returns the tensor."""
-    return settled(x, _bessel("i0", before(x)), inplace=True)
+    return settled(x, _bessel("i0", before(x)), inplace=True, name="i0_")
 
 
 for _function in (igamma, igammac, gcd, lcm, nextafter):

@@ -48,7 +48,9 @@ def _root(x: Any) -> Any:
 
 
 def _root_gradient(g: Any, y: Any) -> Any:
-    return e.where(y <= 0, 0, g / (2 * y))
+    # Also the quotient is finite there: the slope along g, a tangent's, multiplies it by 0.
+    flat = y <= 0
+    return e.where(flat, 0, g / e.where(flat, 1, 2 * y))
 
 
 def _slope(g: Any, x: Any, center: Any, divisor: Any = 1) -> Any:

@@ -31,6 +31,8 @@ TURNED = {
     "bitwise_and": "__rand__",
     "bitwise_or": "__ror__",
     "bitwise_xor": "__rxor__",
+    "bitwise_left_shift": "__rlshift__",
+    "bitwise_right_shift": "__rrshift__",
     "lt": "__gt__",
     "le": "__ge__",
     "gt": "__lt__",

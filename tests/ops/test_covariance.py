@@ -60,3 +60,10 @@ def test_of_no_observations_and_of_no_variables():
     assert clnet.cov(clnet.tensor([1.0, 2.0]), correction=3).item() == float("inf")
     whole = clnet.tensor([1, 1])
     assert clnet.cov(clnet.tensor([1.0, 2.0]), correction=3, fweights=whole).item() == float("inf")
+
+
+def test_weights_of_complex_observations():
+    rng = np.random.default_rng(0)
+    x, weights = rng.standard_normal((3, 7)) + 1j * rng.standard_normal((3, 7)), rng.random(7)
+    found = clnet.cov(clnet.tensor(x), aweights=clnet.tensor(weights))
+    np.testing.assert_allclose(found.numpy(), np.cov(x, aweights=weights), rtol=1e-12)

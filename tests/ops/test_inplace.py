@@ -164,3 +164,12 @@ def test_an_out_of_no_elements_takes_the_results_shape():
     assert clnet.exp(clnet.zeros(2), out=clnet.empty(0, 3)).tolist() == [1, 1]
     with pytest.raises(ShapeError, match=r"^add"):  # what is changed in place keeps its shape
         clnet.empty(0).add_(clnet.ones(3))
+
+
+@pytest.mark.parametrize("name", ["i0_", "polygamma_", "igamma_", "lgamma_", "sin_"])
+def test_broken_numbers_do_not_overwrite_whole_ones(name):
+    x = clnet.tensor([1, 2, 3])
+    given = {"polygamma_": (1,), "igamma_": (clnet.ones(3),)}.get(name, ())
+    with pytest.raises(DtypeError, match="does not fit the dtype of what is overwritten"):
+        getattr(x, name)(*given)
+    assert x.tolist() == [1, 2, 3]

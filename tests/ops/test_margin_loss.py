@@ -219,3 +219,18 @@ def test_a_linear_loss_of_places_is_cross_entropy_of_its_scores(device):
         ops.linear_cross_entropy(x[0], w, classes[0])
     with pytest.raises(ShapeError, match="weights are"):
         ops.linear_cross_entropy(x, w, classes, linear_bias=b[0])
+
+
+@pytest.mark.parametrize("reduction", ["none", "mean"])
+def test_margins_of_one_row_whose_class_has_an_axis_and_of_one_class(reduction):
+    x, one = clnet.tensor([0.5, 2.0, -1.0]), clnet.tensor(1)
+    whole = ops.multi_margin_loss(x, one, margin=2.0, reduction=reduction)
+    found = ops.multi_margin_loss(x, one.reshape(1), margin=2.0, reduction=reduction)
+    np.testing.assert_allclose(whole.item(), 0.5 / 3, rtol=1e-6)  # of the first class alone
+    assert found.shape == ((1,) if reduction == "none" else ())
+    assert found.item() == whole.item()
+    score, only = clnet.tensor(3.0, requires_grad=True), clnet.tensor(0)
+    for loss in (ops.multi_margin_loss, ops.multilabel_margin_loss):
+        y = loss(score, only, reduction=reduction)
+        assert (y.shape, y.item()) == ((), 0)
+        assert clnet.autograd.grad(y, score)[0].item() == 0

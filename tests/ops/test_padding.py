@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import clnet
-from clnet.errors import ArgumentError, ShapeError
+from clnet.errors import ArgumentError, DtypeError, ShapeError
 from clnet.nn import functional as F
 from tests.opcase import every_check, normal
 from tests.torchcase import torch_case
@@ -87,3 +87,10 @@ def test_padding_of_all_axes_is_one_launch_on_cpus(device, mode):
     with clnet.profile() as seen:
         F.pad(x, (1, 2, 3, 4), mode)
     assert [command.name for command in seen.commands] == ["around"]
+
+
+def test_complex_numbers_are_padded_with_complex_ones():
+    x = clnet.tensor([1 + 2j])
+    assert F.pad(x, (1, 0), value=3 - 1j).tolist() == [3 - 1j, 1 + 2j]
+    with pytest.raises(DtypeError, match=r"^pad: of a real x the value is real; got value=1j"):
+        F.pad(clnet.ones(2), (1, 0), value=1j)

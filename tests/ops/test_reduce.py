@@ -326,3 +326,13 @@ def test_sixteen_bits_give_what_their_float32_gives(device, dtype, function):
     for a, b in ((y, expected), (x.grad, wide.grad)):
         assert a.dtype is b.dtype is dtype
         np.testing.assert_array_equal(a.detach().float().numpy(), b.detach().float().numpy())
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.complex64])
+def test_logsumexp_over_no_axes_is_over_all(dtype):
+    x = np.arange(6, dtype=dtype).reshape(2, 3)
+    for none in ((), []):
+        found = ops.logsumexp(tensor(x), none)
+        assert found.shape == ()
+        np.testing.assert_allclose(found.numpy(), np.log(np.exp(x).sum()), rtol=1e-5)
+        assert ops.logsumexp(tensor(x), none, keepdim=True).shape == (1, 1)

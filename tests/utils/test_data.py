@@ -485,3 +485,26 @@ def test_tensors_of_a_set_are_pickled_for_workers():
     assert [t.tolist() for t in pickle.loads(pickle.dumps(data)).tensors] == [[0, 1, 2, 3]]
     batches = [b[0].tolist() for b in ours.DataLoader(data, 2, num_workers=1)]
     assert batches == [[0, 1], [2, 3]]
+
+
+def test_a_replacement_that_is_no_bool_is_an_error_of_kind():
+    with pytest.raises(TypeError, match=r"^RandomSampler: replacement is a bool; got replacement"):
+        ours.RandomSampler([1], replacement=0)
+
+
+@pytest.mark.parametrize(
+    "sampler",
+    [
+        ours.RandomSampler(range(9)),
+        ours.SubsetRandomSampler(range(9)),
+        ours.WeightedRandomSampler([1.0] * 9, 9),
+        ours.WeightedRandomSampler([1.0] * 9, 9, replacement=False),
+    ],
+)
+def test_samplers_draw_as_the_first_index_is_taken(sampler):
+    passes = iter(sampler), iter(sampler)
+    found = []
+    for one in passes:
+        clnet.manual_seed(3)
+        found.append(list(one))
+    assert found[0] == found[1]

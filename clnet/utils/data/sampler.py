@@ -10,7 +10,7 @@ import numpy as np
 
 from ...data.counter import Draw
 from ...data.counter import permutation as order_of
-from ...errors import ArgumentError, TraceError
+from ...errors import ArgumentError, KindError, TraceError
 from ...ranks.membership import get_rank, get_world_size, is_initialized
 from ...values import mode
 from ...values.generator import Generator
@@ -99,7 +99,7 @@ class RandomSampler(Sampler[int]):
     ) -> None:
         super().__init__()
         if not isinstance(replacement, bool):
-            raise ArgumentError("RandomSampler", "replacement is a bool", replacement=replacement)
+            raise KindError("RandomSampler", "replacement is a bool", replacement=replacement)
         self.data_source = data_source
         self.replacement = replacement
         self._num_samples = num_samples
@@ -199,13 +199,14 @@ class WeightedRandomSampler(Sampler[int]):
             at = np.searchsorted(sums, _uniform(self.num_samples, seed) * sums[-1], side="right")
             # Rounding may lead to the end of the sums: the last weight above 0 is meant.
             last = np.flatnonzero(self.weights)[-1]
-            return iter(np.minimum(at, last).tolist())
+            yield from np.minimum(at, last).tolist()
+            return
         # The first of exponential clocks with these rates is drawn first (Efraimidis, Spirakis).
         with np.errstate(divide="ignore"):
             clocks = -np.log1p(-_uniform(len(self.weights), seed)) / self.weights
         clocks[self.weights == 0] = np.inf
         first: Any = np.argsort(clocks, kind="stable")[: self.num_samples]
-        return iter(first.tolist())
+        yield from first.tolist()
 
     def __len__(self) -> int:
         return self.num_samples
