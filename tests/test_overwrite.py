@@ -400,6 +400,19 @@ def test_what_turned_in_place_is_written_in_place(turn):
     assert w.grad.tolist() == [6, 96, 144, 6, 240, 288]
 
 
+@pytest.mark.parametrize("way", [clnet.no_grad, clnet.inference_mode, clnet.enable_grad])
+@pytest.mark.parametrize("turn", [lambda y: y.unsqueeze_(0), lambda y: y.t_()])
+def test_what_turns_where_nothing_is_recorded_stays_on_the_tape(turn, way):
+    w = leaf(1.0, 2.0, 3.0)
+    y = (w * 2).view(3, 1)
+    with way():
+        turn(y)
+    (y * y).sum().backward()
+    assert w.grad.tolist() == [8, 16, 24]
+    with way():
+        assert not turn(clnet.ones(3, 1)).requires_grad
+
+
 @pytest.mark.parametrize(
     "view",
     [

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 import clnet
@@ -130,3 +132,24 @@ def test_bytes_of_a_storage_have_no_sign():
     x = clnet.tensor([-38, 3], dtype=clnet.int8)
     assert (x.untyped_storage().tolist(), x.storage().tolist()) == ([218, 3], [-38, 3])
     assert clnet.tensor([True, False]).untyped_storage().tolist() == [1, 0]
+
+
+@pytest.mark.parametrize("kind", ["tensor", "on the tape", "of a plan"])
+def test_no_python_runs_where_memory_goes(kind):
+    """It would hear Ctrl-C there, and what a finalizer raises is dropped."""
+    double = clnet.compile(lambda x: x * 2)
+    held = [clnet.ones(300)]
+    if kind == "on the tape":
+        held[0].requires_grad_()
+        held += [held[0] * 2, held[0].sin()]
+    elif kind == "of a plan":
+        held += [double(held[0]), double(held[0])]
+    pool, called = clnet.device().pool, []
+    before = pool.statistics().allocated
+    sys.setprofile(lambda frame, event, arg: called.append((event, frame.f_code.co_name)))
+    try:
+        held.clear()
+    finally:
+        sys.setprofile(None)
+    assert [name for event, name in called if event == "call"] == []
+    assert pool.statistics().allocated <= before - 1024

@@ -7,6 +7,7 @@ was taken before one gets its history anew. Nothing here knows tensors but by wh
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 from ..errors import ClnetError, DtypeError, GradientError, TraceError
@@ -21,7 +22,7 @@ from ..ops.shape import Copy, CopyInto, Permute, PutSlice, Reshape, Slice, alias
 from ..ops.strided import PutStrided, Strided
 from ..values import mode
 from .data import place_anew
-from .tape import Node
+from .tape import Node, enable_grad
 
 _WRITTEN = Slice | Reshape | Permute | Diagonal | Strided | AsReal | AsComplex | Part
 """Views through which what they are of may be written on the tape."""
@@ -139,10 +140,15 @@ def _taken_again(x: Any) -> bool:
 
 
 def turn(x: Any, take: Callable[[Any], Any], name: str) -> None:
-    """Let a tensor itself become a view of what it was, as ``x.unsqueeze_(0)`` does."""
+    """Let a tensor itself become a view of what it was, as ``x.unsqueeze_(0)`` does.
+
+    What is on the tape stays there, also where nothing is recorded: its elements are what they were
+    and the gradient, of its new shape, has a way back.
+    """
     before = type(x.detach())(x.array, x.node, x.index)
     before.source, before.version, before._turned = x.source, x.version, x._turned
-    view = take(before)
+    with nullcontext() if x.node is None else enable_grad():
+        view = take(before)
     if view is not before:
         place_anew(x, view.array, name=name)
         x.node, x.index = view.node, view.index

@@ -5,8 +5,8 @@ Plain values; enqueueing them is the queue's work.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakSet
 
@@ -14,9 +14,11 @@ from ..errors import DeviceError
 from ..values.changes import WRITES
 
 if TYPE_CHECKING:
-    from .buffer_pool import BufferPool
     from .device import Device
     from .fault import Check
+
+_NOTHING: Callable[[], Any] = ().__len__
+"""Does nothing, in C."""
 
 
 class Storage:
@@ -40,8 +42,8 @@ class Storage:
     """
 
     __slots__ = (
+        "__del__",
         "__weakref__",
-        "_pool",
         "aliases",
         "arena",
         "begin",
@@ -58,10 +60,12 @@ class Storage:
         self.device = device
         self.nbytes = nbytes
         self.buffer: Any = None
+        # What Python calls when this storage goes is C's alone: a method in Python would hear an
+        # interrupt at its beginning, and what a finalizer raises is dropped.
+        self.__del__ = _NOTHING
         self.version = self.recorded = self.unseen = 0
         self.moves: int | None = None
         self.aliases: WeakSet[Any] | None = None
-        self._pool: BufferPool | None = None
         self.arena: Storage | None = None
         self.begin = 0
 
@@ -84,13 +88,13 @@ class Storage:
         """
         if self.buffer is None:
             pool = self.device.pool
-            self.buffer = pool.take(self.nbytes)
-            self._pool = pool
+            self.buffer = buffer = pool.take(self.nbytes)
+            self.__del__ = partial(pool.give_back, (buffer, self.nbytes))
 
     @property
     def has_block(self) -> bool:
         """Whether it has a block of the pool, and looks at no other's memory."""
-        return self._pool is not None
+        return self.__del__ is not _NOTHING
 
     def lie_in(self, arena: Storage, offset: int) -> None:
         """Be a region of another storage's memory, which lives at least as long.
@@ -121,13 +125,6 @@ class Storage:
         self.materialize()
         if self.nbytes:
             self.device.queue.copy(self, seen, self.nbytes)
-
-    # At the interpreter's end nothing that this needs may be left, and all memory goes anyway. An
-    # object whose making was interrupted has no pool either.
-    def __del__(self, _ending: Callable[[], bool] = sys.is_finalizing) -> None:
-        pool = getattr(self, "_pool", None)
-        if pool is not None and not _ending():
-            pool.give_back((self.buffer, self.nbytes))
 
 
 class Scratch:
