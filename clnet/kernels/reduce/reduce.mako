@@ -9,6 +9,7 @@
 ## param    ctype: str                   element type of x, of C or "bfloat16"
 ## param    out_ctype: str               element type of out
 ## param    acc: str                     type partial results have in registers
+## param    wide: str                    acc, or the type that sums of chains of floats are joined in
 ## param    lanes: int                   lanes of a vector of acc
 ## param    dense: bool                  the last reduced axis has stride 1
 ## param    mean: bool                   divide the result
@@ -83,7 +84,8 @@ inline ${acc}${n} load${width}(__global const ${stored(ctype)} *p)
 % if load == "nonzero":
     return ${convert(f"v != (float{n})0")} & 1;
 % else:
-    return ${"v * v" if load == "square" else "v"};
+<% value = "v * v" if load == "square" else "v" %>
+    return ${value if acc == "float" or not n else convert(value)};
 % endif
 % else:
     typedef ${ctype}${n} __attribute__((aligned(sizeof(${ctype})))) unaligned;
@@ -114,8 +116,16 @@ ${"ushort" if ctype == "bfloat16" else ctype}
     }
 </%def>
 <%def name="reduce_rows(
-    kind, load, ctype, out_ctype, acc, lanes, dense, mean, flat, kept_rank, reduced_rank)">
-<% vector = f"{acc}{lanes}" if lanes > 1 else acc %>
+    kind, load, ctype, out_ctype, acc, wide, lanes, dense, mean, flat, kept_rank, reduced_rank)">
+<%
+    vector = f"{acc}{lanes}" if lanes > 1 else acc
+    sign = {"sum": "+", "prod": "*"}.get(kind)
+    # Chains of floats' additions are short where vectors take a run, and one by one of doubles.
+    segment = 4096 if wide != acc else 16384
+    one_type = acc if dense and lanes > 1 else wide
+    join_one = f"{kind}_join1(one, {{}})" if one_type == acc else f"one {sign} {{}}"
+    join_result = f"{kind}_join1(result, one)" if wide == acc else f"result {sign} one"
+%>
 ${lib.fold(kind, acc, lanes)}
 ${loads(load, ctype, acc, lanes)}
 ${prelude.fetch_ahead()}
@@ -131,7 +141,7 @@ __kernel void reduce_rows(...) {
         ${decode("kept", flat, "kept", kept_rank, {"x_start": "x", "out_at": "out"})}
         ${flat} at = part * part_size;
         const ${flat} end = min(at + part_size, total);
-        ${acc} result = identity;
+        ${wide} result = identity;
         while (at < end) {
 % if reduced_rank > 1:
             const ${flat} row = at / run, column = at - row * run;
@@ -139,13 +149,13 @@ __kernel void reduce_rows(...) {
             const ${flat} column = at;
 % endif
             /* Segments bound the length of a chain of additions, and with it the rounding error. */
-            const int n = min(min(run - column, end - at), (${flat})16384);
+            const int n = min(min(run - column, end - at), (${flat})${segment});
             long offset = x_start + column * reduced_x${reduced_rank - 1};
 % if reduced_rank > 1:
             ${decode("row", flat, "reduced", reduced_rank - 1, {"offset": "x"})}
 % endif
             __global const ${stored(ctype)} *p = x + offset;
-            ${acc} one = identity;
+            ${one_type} one = identity;
 % if dense and lanes > 1:
             int i = 0;
             if (n >= ${lanes}) {
@@ -162,12 +172,12 @@ __kernel void reduce_rows(...) {
                 one = ${kind}_fold(a);
             }
             for (; i < n; i++)
-                one = ${kind}_join1(one, load1(p + i));
+                one = ${join_one.format("load1(p + i)")};
 % else:
             for (int i = 0; i < n; i++)
-                one = ${kind}_join1(one, load1(p + i * reduced_x${reduced_rank - 1}));
+                one = ${join_one.format(f"load1(p + i * reduced_x{reduced_rank - 1})")};
 % endif
-            result = ${kind}_join1(result, one);
+            result = ${join_result};
             at += n;
         }
         out[out_at] = result${" / divisor" if mean else ""};
@@ -175,8 +185,15 @@ __kernel void reduce_rows(...) {
 }
 </%def>
 <%def name="reduce_columns(
-    kind, load, ctype, out_ctype, acc, lanes, mean, flat, block, kept_rank, reduced_rank)">
+    kind, load, ctype, out_ctype, acc, wide, lanes, mean, flat, block, kept_rank, reduced_rank)">
 <%
+    staged, sign = wide != acc, {"sum": "+", "prod": "*"}.get(kind)
+    result, rest = "each[k]", f"tail[i - vectors * {lanes}]"
+    if lanes == 1:
+        result = "sums[i]"
+    if staged:
+        place = "i" if lanes == 1 else f"i * {lanes} + k"
+        result, rest = f"(joined[{place}] {sign} {result})", f"(joined[i] {sign} {rest})"
     vector = f"{acc}{lanes}" if lanes > 1 else acc
     last = kept_rank - 1
     divide = " / divisor" if mean else ""
@@ -202,9 +219,30 @@ __kernel void reduce_columns(...) {
         sums[i] = identity;
     for (int i = 0; i < ${lanes}; i++)
         tail[i] = identity;
+% if staged:
+    ${wide} joined[${block}];
+    for (int i = 0; i < n; i++)
+        joined[i] = identity;
+% endif
     const ${flat} end = min((part + 1) * part_rows, rows_total);
     /* Rows are read whole, as memory likes it; the partial results stay in the nearest cache. */
     ${flat} row = part * part_rows;
+% if staged:
+    /* Few additions of floats in a row: their sums are joined in a wider type. */
+    while (row + 128 < end) {
+        for (int eights = 0; eights < 16; eights++, row += 8) {
+            ${column_step(kind, ctype, lanes, flat, reduced_rank, 8)}
+        }
+        for (int i = 0; i < vectors * ${lanes}; i++) {
+            joined[i] = joined[i] ${sign} ((${acc} *)sums)[i];
+            ((${acc} *)sums)[i] = identity;
+        }
+        for (int i = vectors * ${lanes}; i < n; i++) {
+            joined[i] = joined[i] ${sign} tail[i - vectors * ${lanes}];
+            tail[i - vectors * ${lanes}] = identity;
+        }
+    }
+% endif
     for (; row + 8 <= end; row += 8) {
         ${column_step(kind, ctype, lanes, flat, reduced_rank, 8)}
     }
@@ -215,13 +253,13 @@ __kernel void reduce_columns(...) {
 % if lanes > 1:
         const ${acc} *each = (const ${acc} *)&sums[i]; /* no vstore: see lib/vector.mako */
         for (int k = 0; k < ${lanes}; k++)
-            out[out_at + (i * ${lanes} + k) * kept_out${last}] = each[k]${divide};
+            out[out_at + (i * ${lanes} + k) * kept_out${last}] = ${result}${divide};
 % else:
-        out[out_at + i * kept_out${last}] = sums[i]${divide};
+        out[out_at + i * kept_out${last}] = ${result}${divide};
 % endif
     }
     for (int i = vectors * ${lanes}; i < n; i++)
-        out[out_at + i * kept_out${last}] = tail[i - vectors * ${lanes}]${divide};
+        out[out_at + i * kept_out${last}] = ${rest}${divide};
 }
 </%def>
 <%def name="column_step(kind, ctype, lanes, flat, reduced_rank, rows)">
