@@ -138,8 +138,9 @@ def _from_totals(
         )
         steps = (x.outer, x.step)
         launches = [total_parts(target, kind.value, extent, _PART, steps, totals, x.array)]
-        lines = (_Line(a, (parts - 1) * inner, inner) for a in (before, totals))
-        launches += _from_totals(target, memory, _Extent(outer, parts - 1, inner), *lines, kind)
+        into, of = (_Line(a, (parts - 1) * inner, inner) for a in (before, totals))
+        short = _Extent(outer, parts - 1, inner)
+        launches += _from_totals(target, memory, short, into, of, kind)
     steps = (out.outer, out.step, x.outer, x.step)
     arrays = (out.array, x.array, before)
     return [*launches, scan_parts(target, kind.value, extent, _PART, steps, *arrays)]
