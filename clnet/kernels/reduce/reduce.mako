@@ -61,44 +61,7 @@
 ## numerics partial results of vectors, segments and parts are joined in a fixed order
 <%namespace name="lib" file="/lib/fold.mako"/>
 <%namespace name="prelude" file="/lib/prelude.mako"/>
-<%namespace name="narrow" file="/lib/stored.mako"/>
-<%def name="loads(load, ctype, acc, lanes)">
-% if lanes > 1:
-${narrow.vectors([ctype], lanes)}
-% endif
-% for width in ((1, lanes) if lanes > 1 else (1,)):
-<%
-    n = str(width) if width > 1 else ""
-    value = "*(__global const unaligned *)p"
-    whole = acc == "int" and ctype in ("float", "int", "uint")  # what comparing gives
-    convert = (lambda mask: f"({mask})") if whole or not n else f"convert_{acc}{n}({{}})".format
-%>
-inline ${acc}${n} load${width}(__global const ${stored(ctype)} *p)
-{
-% if ctype in ("half", "bfloat16"):
-% if width > 1:
-    const float${n} v = widened_${ctype}(*(__global const sixteens *)p);
-% else:
-    const float v = ${narrow.element(ctype, "p", 0)};
-% endif
-% if load == "nonzero":
-    return ${convert(f"v != (float{n})0")} & 1;
-% else:
-<% value = "v * v" if load == "square" else "v" %>
-    return ${value if acc == "float" or not n else convert(value)};
-% endif
-% else:
-    typedef ${ctype}${n} __attribute__((aligned(sizeof(${ctype})))) unaligned;
-% if load == "nonzero":
-    return ${convert(f"{value} != ({ctype}{n})0")} & 1;
-% else:
-    const ${acc}${n} v = ${value if ctype == acc else f"convert_{acc}{n}({value})"};
-    return ${"v * v" if load == "square" else "v"};
-% endif
-% endif
-}
-% endfor
-</%def>
+<%namespace name="source" file="/lib/load.mako"/>
 <%def name="stored(ctype)" filter="trim">
 ${"ushort" if ctype == "bfloat16" else ctype}
 </%def>
@@ -127,7 +90,7 @@ ${"ushort" if ctype == "bfloat16" else ctype}
     join_result = f"{kind}_join1(result, one)" if wide == acc else f"result {sign} one"
 %>
 ${lib.fold(kind, acc, lanes)}
-${loads(load, ctype, acc, lanes)}
+${source.loads(load, ctype, acc, lanes)}
 ${prelude.fetch_ahead()}
 __kernel void reduce_rows(...) {
     out += out_offset, x += x_offset;
@@ -199,7 +162,7 @@ __kernel void reduce_rows(...) {
     divide = " / divisor" if mean else ""
 %>
 ${lib.join(kind, acc, lanes)}
-${loads(load, ctype, acc, lanes)}
+${source.loads(load, ctype, acc, lanes)}
 __kernel void reduce_columns(...) {
     out += out_offset, x += x_offset;
     ${lib.identity(kind, acc)}
@@ -286,7 +249,7 @@ __kernel void reduce_columns(...) {
     reduced_rank)">
 <% kept_items, in_flight = group // reduce_items, 8 %>
 ${lib.join(kind, acc, 1)}
-${loads(load, ctype, acc, 1)}
+${source.loads(load, ctype, acc, 1)}
 __kernel void reduce_group(...) {
     __local ${acc} partial[${group}];
     out += out_offset, x += x_offset;
