@@ -9,7 +9,7 @@
 ## param    ctype: str                   element type of x, of C or "bfloat16"
 ## param    out_ctype: str               element type of out
 ## param    acc: str                     type partial results have in registers
-## param    wide: str                    acc, or the type that sums of chains of floats are joined in
+## param    wide: str                    acc, or the type that sums of chains of floats become
 ## param    lanes: int                   lanes of a vector of acc
 ## param    dense: bool                  the last reduced axis has stride 1
 ## param    mean: bool                   divide the result
