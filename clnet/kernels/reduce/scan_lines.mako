@@ -1,6 +1,6 @@
 ## kernel scan_lines: running sums and products on CPUs, several lines or neighbours at once
 ##
-## Of a long axis the parts' totals are known first: those that total_lines or total_neighbours give,
+## Of a long axis the parts' totals are known first: those of total_lines or total_neighbours,
 ## scanned. So each part begins with what comes before it, and is written once. A running value of
 ## floats is of doubles: each result is rounded once, however many come before it.
 ##
@@ -186,7 +186,10 @@ typedef ${total}${lanes} __attribute__((aligned(sizeof(${total})))) totals_of_la
 #pragma OPENCL FP_CONTRACT OFF
 </%def>
 <%def name="scan_neighbours(kind, ctype, total, lanes, most, carried)">
-<% widen, narrow = (f"convert_{t}{lanes}" if ctype != total else "" for t in (total, ctype)) %>
+<%
+    widen = f"convert_{total}{lanes}" if ctype != total else ""
+    narrow = f"convert_{ctype}{lanes}" if ctype != total else ""
+%>
 ${neighbours(kind, ctype, total, lanes, most)}
 __attribute__((reqd_work_group_size(1, 1, 1)))
 __kernel void scan_neighbours(...) {
