@@ -128,3 +128,24 @@ def test_a_sparse_gradient_arrives():
     assert grad(x * 3, x, arriving)[0].to_dense().tolist() == [6, 3]
     clnet.autograd.backward([x * 2], [arriving])
     assert x.grad.to_dense().tolist() == [6, 3]
+
+
+def test_edges_are_where_a_walk_begins(device):
+    edge_of = clnet.autograd.graph.get_gradient_edge
+    x = clnet.tensor([1.0, 2.0], requires_grad=True)
+    y = x * 3
+    edge, weight = edge_of(y), clnet.tensor([1.0, 10.0])
+    total = edge_of(y.sum())
+    del y
+    (found,) = clnet.autograd.grad(edge, x, weight, retain_graph=True)
+    assert found.tolist() == [3.0, 30.0]
+    (found,) = clnet.autograd.grad([edge], [edge_of(x)], [weight], retain_graph=True)
+    assert found.tolist() == [3.0, 30.0]
+    clnet.autograd.backward([edge, total], [weight, None], retain_graph=True)
+    assert x.grad.tolist() == [6.0, 33.0]
+    by_hand = clnet.autograd.graph.GradientEdge(edge.node, 0)
+    assert clnet.autograd.grad(by_hand, x, weight)[0].tolist() == [3.0, 30.0]
+    with pytest.raises(GradientError, match="several elements needs a gradient"):
+        clnet.autograd.backward(edge)
+    with pytest.raises(GradientError, match=r"made by hand has no shape.*Give the gradient"):
+        clnet.autograd.grad(by_hand, x)

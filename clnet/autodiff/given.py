@@ -15,6 +15,17 @@ def is_edge(x: Any) -> bool:
     return hasattr(x, "target")
 
 
+def listed_roots(tensors: Any) -> list[Any]:
+    """Where a walk back shall begin: one tensor or edge of a graph, or several."""
+    alone = hasattr(tensors, "requires_grad") or is_edge(tensors) or not is_iterable(tensors)
+    return [tensors] if alone else list(tensors)
+
+
+def root_of(x: Any, gradient: Any) -> Any:
+    """A tensor, or what stands for that of an edge."""
+    return x.root(gradient) if is_edge(x) else x
+
+
 def held_by(gradients: Iterable[Any]) -> set[int]:
     """The ``id`` of the storages of gradients; None and sparse ones are nobody's."""
     return {id(g.array.storage) for g in gradients if g is not None and not g.is_sparse}

@@ -13,7 +13,7 @@ from ..tensor import Tensor
 from ..values import mode
 from ..values.arguments import checked, require_tensors
 from ..values.plain import is_iterable
-from .given import held_by, is_edge
+from .given import held_by, is_edge, listed_roots, root_of
 from .walk import root_gradient, run_backward
 
 __all__ = ["forget_gradients", "grad"]
@@ -21,7 +21,7 @@ __all__ = ["forget_gradients", "grad"]
 
 @checked
 def grad(
-    outputs: Tensor | Sequence[Tensor],
+    outputs: Any,
     inputs: Any,
     grad_outputs: Tensor | Sequence[Tensor | None] | None = None,
     retain_graph: bool | None = None,
@@ -34,7 +34,7 @@ def grad(
     """Gradients of ``outputs`` with respect to ``inputs``, without touching ``.grad``.
 
     Args:
-        outputs: one tensor or several, whose weighted sum is differentiated.
+        outputs: one tensor or several, or edges, whose weighted sum is differentiated.
         inputs: one tensor or several that require gradients, or edges of a graph.
         grad_outputs: the weights, of the outputs' shapes; None stands for 1 (one element only).
         retain_graph: keep what the tape saved; None stands for ``create_graph``.
@@ -55,7 +55,8 @@ def grad(
         ArgumentError: if there is not a weight for each output.
     """
     del only_inputs
-    roots = [outputs] if isinstance(outputs, Tensor) else list(outputs)
+    roots = listed_roots(outputs)
+    require_tensors("grad", **{f"outputs[{k}]": x for k, x in enumerate(roots) if not is_edge(x)})
     targets = _targets(inputs)
     if grad_outputs is None:
         given: list[Tensor | None] = [None] * len(roots)
@@ -73,6 +74,7 @@ def grad(
         raise ArgumentError(
             "grad", "there is a weight for each output", outputs=len(roots), grad_outputs=len(given)
         )
+    roots = [root_of(root, weight) for root, weight in zip(roots, given, strict=True)]
     if (tracer := mode.current().tracer) is not None:
         tracer.ask_gradients(targets)
     found = run_backward(

@@ -13,8 +13,8 @@ from ..errors import ArgumentError
 from ..tensor import Tensor
 from ..values import mode
 from ..values.arguments import require_tensors
-from ..values.plain import is_iterable, is_sequence, shown
-from .given import held_by, listed_inputs
+from ..values.plain import is_sequence, shown
+from .given import held_by, is_edge, listed_inputs, listed_roots, root_of
 from .walk import root_gradient, walk_back
 
 __all__ = ["Variable", "backward", "is_checkpoint_valid", "set_multithreading_enabled"]
@@ -95,7 +95,7 @@ def is_checkpoint_valid() -> bool:
 
 
 def backward(
-    tensors: Tensor | Sequence[Tensor],
+    tensors: Any,
     grad_tensors: Tensor | Sequence[Tensor | None] | None = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
@@ -104,7 +104,7 @@ def backward(
     """Add the gradients of several tensors to ``grad`` of the leaves.
 
     Args:
-        tensors: one or several.
+        tensors: one or several, or edges of a graph.
         grad_tensors: the gradient that arrives at each; None: 1.
         retain_graph: as ``Tensor.backward``.
         create_graph: as there.
@@ -114,10 +114,10 @@ def backward(
         GradientError: as ``Tensor.backward``.
         ArgumentError: if there is not a gradient, or None, for each tensor.
     """
-    several = is_iterable(tensors) and not isinstance(tensors, Tensor)
-    roots: list[Any] = list(tensors) if several else [tensors]
+    roots = listed_roots(tensors)
     for root in roots:
-        require_tensors("backward", tensors=root)
+        if not is_edge(root):
+            require_tensors("backward", tensors=root)
     grads: Any = grad_tensors
     if grads is None or isinstance(grads, Tensor):
         grads = [grads] * len(roots)
@@ -126,6 +126,7 @@ def backward(
         raise ArgumentError("backward", law, tensors=len(roots), grad_tensors=shown(grads))
     given = [grad for grad in grads if grad is not None]
     require_tensors("backward", **{f"grad_tensors[{k}]": grad for k, grad in enumerate(given)})
+    roots = [root_of(root, grad) for root, grad in zip(roots, grads, strict=True)]
     walk_back(
         roots,
         [root_gradient("backward", root, grad) for root, grad in zip(roots, grads, strict=True)],

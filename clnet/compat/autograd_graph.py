@@ -7,6 +7,7 @@ from contextlib import ContextDecorator
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
+from ..array import Array
 from ..autodiff.graph_face import AccumulateGrad
 from ..autodiff.tape import Node as Node
 from ..errors import ArgumentError, GradientError
@@ -137,15 +138,17 @@ class allow_mutation_on_saved_tensors:  # noqa: N801 - PyTorch's name
 
 
 class GradientEdge(NamedTuple):
-    """Where a tensor's gradient goes; ``autograd.grad`` takes it for the tensor.
+    """Where a tensor's gradient goes; ``autograd.grad`` and ``backward`` take it for the tensor.
 
     Attributes:
         node: the node that made it, or a leaf's.
         output_nr: which output of it.
+        ownership_token: shape, dtype and device of the tensor; None: not known.
     """
 
     node: Any
     output_nr: int
+    ownership_token: Any = None
 
     def target(self) -> Any:
         """What a walk back knows the tensor by."""
@@ -153,6 +156,24 @@ class GradientEdge(NamedTuple):
             return self.node.variable
         place = {"node": self.node, "index": self.output_nr}
         return SimpleNamespace(**place, requires_grad=True, retains_grad=True)
+
+    def root(self, gradient: Any) -> Any:
+        """What a walk back begins at in place of the tensor: one without memory.
+
+        Args:
+            gradient: that it begins with, whose shape the tensor has; None: the edge knows it.
+
+        Raises:
+            GradientError: if nothing tells the shape.
+        """
+        if isinstance(self.node, AccumulateGrad):
+            return self.node.variable
+        like = gradient if self.ownership_token is None else self.ownership_token
+        if like is None:
+            law, hint = "an edge made by hand has no shape", "Give the gradient that it begins with"
+            raise GradientError("backward", law, edge=self.node.name(), remedy=hint)
+        array = Array.abstract(like.shape, like.dtype, like.device)
+        return Tensor(array, self.node, self.output_nr)
 
 
 def get_gradient_edge(tensor: Tensor) -> GradientEdge:
@@ -165,7 +186,8 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
         raise GradientError("get_gradient_edge", "the tensor requires a gradient")
     if tensor.node is None:
         return GradientEdge(AccumulateGrad(tensor), 0)
-    return GradientEdge(tensor.node, tensor.index)
+    form = SimpleNamespace(shape=tensor.shape, dtype=tensor.dtype, device=tensor.device)
+    return GradientEdge(tensor.node, tensor.index, form)
 
 
 def increment_version(tensor: Any) -> None:

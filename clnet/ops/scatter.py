@@ -15,7 +15,7 @@ from ..values import mode
 from ..values.dtypes import bool_, int32, int64, uint8
 from ..values.plain import shown
 from ..values.shapes import Shape, normalize_dim
-from .arithmetic import Number, eq, logical_and, maximum, minimum, ne, scaled, where
+from .arithmetic import Number, eq, logical_or, maximum, minimum, ne, scaled, where
 from .check import of_index, require_classes
 from .create import positions
 from .index import (
@@ -453,6 +453,7 @@ def scatter_reduce_within(
     *,
     include_self: bool = True,
     check: Check | None = None,
+    nans_share: bool = False,  # NaNs have shares of their extreme's gradient, which else are NaN
 ) -> Tensor:
     """:func:`scatter_reduce` for ops that know their index; one out of range takes no part."""
     require_same_dtype("scatter_reduce", x=x.array, src=src.array)
@@ -465,23 +466,24 @@ def scatter_reduce_within(
     if src.shape != index.shape:
         src = apply(Slice((0,) * src.ndim, (1,) * src.ndim, index.shape), src)
     rows, how = _one_for_slices(x, axis, index), _EXTREMES.get(reduce)
+    rule = _shares(axis, of_nans=nans_share)
     in_order = meets_in_order(x.device.target)
     if reduce == "prod" and include_self:
         return multiplied(x, axis, src, index, rows=rows, check=check)
     if how is not None and include_self and in_order:
         found = met(x.detach(), axis, src.detach(), index, how, rows=rows, check=check)
-        return _with_shares(found, x, axis, index, src, None)
+        return _with_shares(rule, found, x, index, src, None)
     count = _counted(x, axis, index, check)
     named = count > 0
     if how is not None and in_order:
         first = first_extreme(x.dtype, largest=how == "most")
         kept = to_dtype(where(named, first, x.detach()), x.dtype)
         found = met(kept, axis, src.detach(), index, how, rows=rows, check=None)
-        return _with_shares(found, x, axis, index, src, named)
+        return _with_shares(rule, found, x, index, src, named)
     if how is not None:
         largest = how == "most"
         found = _extremes(x, axis, index, src, named, largest=largest, with_x=include_self)
-        return _with_shares(found, x, axis, index, src, None if include_self else named)
+        return _with_shares(rule, found, x, index, src, None if include_self else named)
     if reduce in ("sum", "mean"):
         kept = x if include_self else where(named, 0, x)
         total = _added(to_dtype(kept, x.dtype), dim, index, src, None)
@@ -527,14 +529,14 @@ def _extremes(
 
 
 def _with_shares(
-    found: Tensor, x: Tensor, axis: int, index: Tensor, src: Tensor, named: Tensor | None
+    rule: Any, found: Tensor, x: Tensor, index: Tensor, src: Tensor, named: Tensor | None
 ) -> Tensor:
     """Extremes on the tape; elements that are equal to one share its gradient.
 
     Args:
+        rule: what shares it.
         found: the extremes.
         x: what they were found among, with ``src``.
-        axis: along which the index points.
         index: places.
         src: what it names.
         named: where ``x`` takes no part; None: it takes part.
@@ -542,23 +544,23 @@ def _with_shares(
     if not x.requires_grad and not src.requires_grad:
         return found
     inputs = (x, src, index) if named is None else (x, src, index, named)
-    return derived("scatter_reduce", _shares(axis), inputs, (found,))
+    return derived("scatter_reduce", rule, inputs, (found,))
 
 
 @cache
-def _shares(axis: int) -> Any:
+def _shares(axis: int, *, of_nans: bool) -> Any:
     def rule(inputs: Any, results: Any, grads: Any) -> Sequence[Any]:
         x, src, index, *rest = inputs
         (found,), (g,) = results, grads
-        named = rest[0] if rest else _counted(x, axis, index, None) > 0
         # As in PyTorch an element that takes no part has its share of what equals it, unread.
-        mine = logical_and(eq(x, found), named)
-        theirs = eq(src, gather_within(found, axis, index))
-        hits = _added(to_dtype(mine, g.dtype), axis, index, to_dtype(theirs, g.dtype), None)
-        share = g / hits
-        mine = where(named, 0.0 if rest else where(mine, share, 0.0), g)
-        theirs = where(theirs, gather_within(share, axis, index), 0.0)
-        return mine, theirs, *(None for _ in inputs[2:])
+        mine, theirs = eq(x, found), eq(src, gather_within(found, axis, index))
+        if of_nans:
+            mine, theirs = logical_or(mine, ne(x, x)), logical_or(theirs, ne(src, src))
+        mine, theirs = to_dtype(mine, g.dtype), to_dtype(theirs, g.dtype)
+        # Of NaN, which equals nothing, none has a share: all of them get NaN, 0 times infinity.
+        share = g / _added(mine, axis, index, theirs, None)
+        mine, theirs = mine * share, theirs * gather_within(share, axis, index)
+        return where(rest[0], 0.0, mine) if rest else mine, theirs, *(None for _ in inputs[2:])
 
     return rule
 

@@ -14,7 +14,7 @@ from .create import positions
 from .machinery.function import Face, op, require_floating
 from .reduce import sum as total
 from .scan import cumsum
-from .scatter import scatter_reduce
+from .scatter import scatter_reduce_within
 from .search import searchsorted
 from .shape import contiguous, expand, narrow, reshape, to_dtype
 
@@ -100,7 +100,7 @@ def segment_reduce(
     extreme = join in ("amax", "amin")
     start = identity if initial is None or extreme else initial
     own = data.detach().new_full((*batch, segments + 1, *rest), start)
-    y = narrow(scatter_reduce(own, at, index, data, join), at, 0, segments)
+    y = narrow(scatter_reduce_within(own, at, index, data, join, nans_share=True), at, 0, segments)
     if extreme and initial is not None:  # a tie's gradient is the data's
         y = where(y < initial if join == "amax" else y > initial, initial, y)
     if reduce != "mean":

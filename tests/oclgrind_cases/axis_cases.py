@@ -98,6 +98,10 @@ def scans(target: Target) -> None:
             for shape in (*sizes, (1, 70, 1)):
                 check_scan(small, shape, dtype, kind, reverse=reverse)
     check_scan(small, (2, 70, 1), np.int32, Scan.PROD, reverse=False)
+    single = replace(small, traits=replace(small.traits, float64=False))
+    for kind, inner in product(Scan, (1, 3, 35)):
+        with constants(scan_module, _PART=25):
+            check_scan(single, (2, 60, inner), np.float32, kind, reverse=False)
 
 
 @case("cpu")

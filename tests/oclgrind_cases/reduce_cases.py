@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
@@ -99,6 +100,10 @@ def layouts(target: Target) -> None:
     for dtype in REALS:
         check_every_other(target, dtype)
     check(target, (3, 0), (1,), Reduction.SUM)
+    check(target, (300, 5), (0,), Reduction.SUM)  # more than a stage of rows
+    single = replace(target, traits=replace(target.traits, float64=False))
+    for shape, dims in LAYOUTS:
+        check(single, shape, dims, Reduction.SUM)
 
 
 @case()

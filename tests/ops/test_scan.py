@@ -109,3 +109,25 @@ def test_the_gradient_of_running_products_is_one_launch():
     with clnet.profile() as seen:
         y.backward(clnet.ones(3, 5))
     assert [c.op for c in seen.commands if c.op.startswith("cum")] == ["cumprod_backward"]
+
+
+LONG = np.random.default_rng(8)
+
+
+@pytest.mark.parametrize(
+    ("shape", "dim"), [((1000,), 0), ((3000, 20), 0), ((2, 3000, 3), 1), ((4, 3000), 1)], ids=str
+)
+def test_running_values_are_rounded_once_on_cpus(device, shape, dim):
+    """However many come before: a float32 running value would be off by ten times as much."""
+    if device.traits.dedicated_local_memory or not device.traits.float64:
+        pytest.skip("groups add float32 in a tree")
+    x = LONG.random(shape, dtype=np.float32) * 0.1 + 0.95
+    for op, reference in ((ops.cumsum, np.cumsum), (ops.cumprod, np.cumprod)):
+        for values, turned in ((x, False), (x.swapaxes(0, -1), True)):
+            axis = values.ndim - 1 - dim if turned else dim
+            expected = reference(values.astype(np.float64), axis)
+            found = op(tensor(values), axis).numpy()
+            assert np.abs(found / expected - 1).max() < 6.1e-8
+    exact = np.logaddexp.accumulate(x.astype(np.float64), dim)
+    found = ops.logcumsumexp(tensor(x), dim).numpy()
+    assert np.abs(found / exact - 1).max() < 1.3e-7

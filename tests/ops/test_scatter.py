@@ -505,3 +505,21 @@ def test_a_number_takes_the_slices_of_numbers_alone():
     for source in (clnet.ones(1), clnet.ones(1, 1, 1)):
         with pytest.raises(ShapeError, match="axes of x"):
             x.index_add(0, index, source)
+
+
+@pytest.mark.filterwarnings("ignore:index_reduce")
+@pytest.mark.parametrize("how", ["amax", "amin"])
+@pytest.mark.parametrize("include_self", [True, False])
+@pytest.mark.parametrize("op", ["scatter_reduce", "index_reduce"])
+def test_an_extreme_that_is_nan_has_pytorchs_gradient(op, include_self, how):
+    torch = pytest.importorskip("torch")
+    found = []
+    for lib in (clnet, torch):
+        x = lib.tensor([1.0, np.nan, 3.0, np.nan], requires_grad=True)
+        src = lib.tensor([np.nan, 5.0, 7.0, np.nan, 7.0], requires_grad=True)
+        index = lib.tensor([0, 0, 2, 0, 2])
+        y = getattr(x, op)(0, index, src, how, include_self=include_self)
+        y.backward(lib.tensor([6.0, 4.0, 2.0, 1.0]))
+        found.append([np.asarray(v.numpy()) for v in (y.detach(), x.grad, src.grad)])
+    for own, theirs in zip(*found, strict=True):
+        np.testing.assert_array_equal(own, theirs)

@@ -75,3 +75,11 @@ def test_extremes_have_two_names(device):
             clnet.segment_reduce(x, n, lengths=lengths, initial=2.5) for n in (name, f"a{name}")
         )
         np.testing.assert_array_equal(y.numpy(), z.numpy())
+
+
+@pytest.mark.parametrize("how", ["max", "min"])
+def test_nans_of_a_segment_share_the_gradient_of_its_extreme(how):
+    data = clnet.tensor([np.nan, 5.0, np.nan, np.nan, 7.0, 7.0], requires_grad=True)
+    y = clnet.segment_reduce(data, how, lengths=clnet.tensor([3, 1, 2]))
+    y.backward(clnet.tensor([6.0, 4.0, 2.0]))
+    assert data.grad.tolist() == [3.0, 0.0, 3.0, 4.0, 1.0, 1.0]

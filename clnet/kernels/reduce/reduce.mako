@@ -9,6 +9,7 @@
 ## param    ctype: str                   element type of x, of C or "bfloat16"
 ## param    out_ctype: str               element type of out
 ## param    acc: str                     type partial results have in registers
+## param    wide: str                    acc, or the type that sums of chains of floats become
 ## param    lanes: int                   lanes of a vector of acc
 ## param    dense: bool                  the last reduced axis has stride 1
 ## param    mean: bool                   divide the result
@@ -60,43 +61,7 @@
 ## numerics partial results of vectors, segments and parts are joined in a fixed order
 <%namespace name="lib" file="/lib/fold.mako"/>
 <%namespace name="prelude" file="/lib/prelude.mako"/>
-<%namespace name="narrow" file="/lib/stored.mako"/>
-<%def name="loads(load, ctype, acc, lanes)">
-% if lanes > 1:
-${narrow.vectors([ctype], lanes)}
-% endif
-% for width in ((1, lanes) if lanes > 1 else (1,)):
-<%
-    n = str(width) if width > 1 else ""
-    value = "*(__global const unaligned *)p"
-    whole = acc == "int" and ctype in ("float", "int", "uint")  # what comparing gives
-    convert = (lambda mask: f"({mask})") if whole or not n else f"convert_{acc}{n}({{}})".format
-%>
-inline ${acc}${n} load${width}(__global const ${stored(ctype)} *p)
-{
-% if ctype in ("half", "bfloat16"):
-% if width > 1:
-    const float${n} v = widened_${ctype}(*(__global const sixteens *)p);
-% else:
-    const float v = ${narrow.element(ctype, "p", 0)};
-% endif
-% if load == "nonzero":
-    return ${convert(f"v != (float{n})0")} & 1;
-% else:
-    return ${"v * v" if load == "square" else "v"};
-% endif
-% else:
-    typedef ${ctype}${n} __attribute__((aligned(sizeof(${ctype})))) unaligned;
-% if load == "nonzero":
-    return ${convert(f"{value} != ({ctype}{n})0")} & 1;
-% else:
-    const ${acc}${n} v = ${value if ctype == acc else f"convert_{acc}{n}({value})"};
-    return ${"v * v" if load == "square" else "v"};
-% endif
-% endif
-}
-% endfor
-</%def>
+<%namespace name="source" file="/lib/load.mako"/>
 <%def name="stored(ctype)" filter="trim">
 ${"ushort" if ctype == "bfloat16" else ctype}
 </%def>
@@ -114,10 +79,18 @@ ${"ushort" if ctype == "bfloat16" else ctype}
     }
 </%def>
 <%def name="reduce_rows(
-    kind, load, ctype, out_ctype, acc, lanes, dense, mean, flat, kept_rank, reduced_rank)">
-<% vector = f"{acc}{lanes}" if lanes > 1 else acc %>
+    kind, load, ctype, out_ctype, acc, wide, lanes, dense, mean, flat, kept_rank, reduced_rank)">
+<%
+    vector = f"{acc}{lanes}" if lanes > 1 else acc
+    sign = {"sum": "+", "prod": "*"}.get(kind)
+    # Chains of floats' additions are short where vectors take a run, and one by one of doubles.
+    segment = 4096 if wide != acc else 16384
+    one_type = acc if dense and lanes > 1 else wide
+    join_one = f"{kind}_join1(one, {{}})" if one_type == acc else f"one {sign} {{}}"
+    join_result = f"{kind}_join1(result, one)" if wide == acc else f"result {sign} one"
+%>
 ${lib.fold(kind, acc, lanes)}
-${loads(load, ctype, acc, lanes)}
+${source.loads(load, ctype, acc, lanes)}
 ${prelude.fetch_ahead()}
 __kernel void reduce_rows(...) {
     out += out_offset, x += x_offset;
@@ -131,7 +104,7 @@ __kernel void reduce_rows(...) {
         ${decode("kept", flat, "kept", kept_rank, {"x_start": "x", "out_at": "out"})}
         ${flat} at = part * part_size;
         const ${flat} end = min(at + part_size, total);
-        ${acc} result = identity;
+        ${wide} result = identity;
         while (at < end) {
 % if reduced_rank > 1:
             const ${flat} row = at / run, column = at - row * run;
@@ -139,13 +112,13 @@ __kernel void reduce_rows(...) {
             const ${flat} column = at;
 % endif
             /* Segments bound the length of a chain of additions, and with it the rounding error. */
-            const int n = min(min(run - column, end - at), (${flat})16384);
+            const int n = min(min(run - column, end - at), (${flat})${segment});
             long offset = x_start + column * reduced_x${reduced_rank - 1};
 % if reduced_rank > 1:
             ${decode("row", flat, "reduced", reduced_rank - 1, {"offset": "x"})}
 % endif
             __global const ${stored(ctype)} *p = x + offset;
-            ${acc} one = identity;
+            ${one_type} one = identity;
 % if dense and lanes > 1:
             int i = 0;
             if (n >= ${lanes}) {
@@ -162,12 +135,12 @@ __kernel void reduce_rows(...) {
                 one = ${kind}_fold(a);
             }
             for (; i < n; i++)
-                one = ${kind}_join1(one, load1(p + i));
+                one = ${join_one.format("load1(p + i)")};
 % else:
             for (int i = 0; i < n; i++)
-                one = ${kind}_join1(one, load1(p + i * reduced_x${reduced_rank - 1}));
+                one = ${join_one.format(f"load1(p + i * reduced_x{reduced_rank - 1})")};
 % endif
-            result = ${kind}_join1(result, one);
+            result = ${join_result};
             at += n;
         }
         out[out_at] = result${" / divisor" if mean else ""};
@@ -175,14 +148,21 @@ __kernel void reduce_rows(...) {
 }
 </%def>
 <%def name="reduce_columns(
-    kind, load, ctype, out_ctype, acc, lanes, mean, flat, block, kept_rank, reduced_rank)">
+    kind, load, ctype, out_ctype, acc, wide, lanes, mean, flat, block, kept_rank, reduced_rank)">
 <%
+    staged, sign = wide != acc, {"sum": "+", "prod": "*"}.get(kind)
+    result, rest = "each[k]", f"tail[i - vectors * {lanes}]"
+    if lanes == 1:
+        result = "sums[i]"
+    if staged:
+        place = "i" if lanes == 1 else f"i * {lanes} + k"
+        result, rest = f"(joined[{place}] {sign} {result})", f"(joined[i] {sign} {rest})"
     vector = f"{acc}{lanes}" if lanes > 1 else acc
     last = kept_rank - 1
     divide = " / divisor" if mean else ""
 %>
 ${lib.join(kind, acc, lanes)}
-${loads(load, ctype, acc, lanes)}
+${source.loads(load, ctype, acc, lanes)}
 __kernel void reduce_columns(...) {
     out += out_offset, x += x_offset;
     ${lib.identity(kind, acc)}
@@ -202,9 +182,30 @@ __kernel void reduce_columns(...) {
         sums[i] = identity;
     for (int i = 0; i < ${lanes}; i++)
         tail[i] = identity;
+% if staged:
+    ${wide} joined[${block}];
+    for (int i = 0; i < n; i++)
+        joined[i] = identity;
+% endif
     const ${flat} end = min((part + 1) * part_rows, rows_total);
     /* Rows are read whole, as memory likes it; the partial results stay in the nearest cache. */
     ${flat} row = part * part_rows;
+% if staged:
+    /* Few additions of floats in a row: their sums are joined in a wider type. */
+    while (row + 128 < end) {
+        for (int eights = 0; eights < 16; eights++, row += 8) {
+            ${column_step(kind, ctype, lanes, flat, reduced_rank, 8)}
+        }
+        for (int i = 0; i < vectors * ${lanes}; i++) {
+            joined[i] = joined[i] ${sign} ((${acc} *)sums)[i];
+            ((${acc} *)sums)[i] = identity;
+        }
+        for (int i = vectors * ${lanes}; i < n; i++) {
+            joined[i] = joined[i] ${sign} tail[i - vectors * ${lanes}];
+            tail[i - vectors * ${lanes}] = identity;
+        }
+    }
+% endif
     for (; row + 8 <= end; row += 8) {
         ${column_step(kind, ctype, lanes, flat, reduced_rank, 8)}
     }
@@ -215,13 +216,13 @@ __kernel void reduce_columns(...) {
 % if lanes > 1:
         const ${acc} *each = (const ${acc} *)&sums[i]; /* no vstore: see lib/vector.mako */
         for (int k = 0; k < ${lanes}; k++)
-            out[out_at + (i * ${lanes} + k) * kept_out${last}] = each[k]${divide};
+            out[out_at + (i * ${lanes} + k) * kept_out${last}] = ${result}${divide};
 % else:
-        out[out_at + i * kept_out${last}] = sums[i]${divide};
+        out[out_at + i * kept_out${last}] = ${result}${divide};
 % endif
     }
     for (int i = vectors * ${lanes}; i < n; i++)
-        out[out_at + i * kept_out${last}] = tail[i - vectors * ${lanes}]${divide};
+        out[out_at + i * kept_out${last}] = ${rest}${divide};
 }
 </%def>
 <%def name="column_step(kind, ctype, lanes, flat, reduced_rank, rows)">
@@ -248,7 +249,7 @@ __kernel void reduce_columns(...) {
     reduced_rank)">
 <% kept_items, in_flight = group // reduce_items, 8 %>
 ${lib.join(kind, acc, 1)}
-${loads(load, ctype, acc, 1)}
+${source.loads(load, ctype, acc, 1)}
 __kernel void reduce_group(...) {
     __local ${acc} partial[${group}];
     out += out_offset, x += x_offset;

@@ -12,11 +12,12 @@ from typing import Any
 from ...array import Array
 from ...device import Launch, Scratch, Target
 from ...errors import ArgumentError
-from ...values.dtypes import DType, Kind, from_name, int32, int64
+from ...values.dtypes import DType, Kind, float32, from_name, int32, int64
 from ...values.record import NamedTuple
 from ...values.shapes import ceil_div
 from ..grid import flat_type, in_groups, jobs_per_item, lanes_of
 from ..kernel import Constraint, Kernel, Named, by_name, joined
+from .running import running_dtype
 
 
 class Reduction(Enum):
@@ -146,6 +147,8 @@ def reduce(
         ArgumentError: if the sizes of ``out`` are not those that ``x`` keeps.
     """
     acc = accumulator(kind, x.dtype)
+    if kind is Reduction.PROD and acc is float32:  # each factor's rounding stays in a product
+        acc = running_dtype(target, acc)
     mean, axes = kind is Reduction.MEAN, axes_of(out, x, x, dims)
     return launches_of(target, Problem(out, x, acc, kind.join, kind.load, mean, *axes), memory)
 
@@ -220,7 +223,8 @@ def parts_of(target: Target, problem: Problem) -> int:
 
 def _two_stages(target: Target, problem: Problem, parts: int, memory: Scratch) -> list[Launch]:
     """Partial results of all parts into scratch memory, then their reduction."""
-    partial = Array.scratch(memory, (parts * problem.outs,), problem.acc)
+    wide = _joined_in(target, problem)
+    partial = Array.scratch(memory, (parts * problem.outs,), wide)
     part_stride, step = (problem.outs, 1) if problem.columns else (1, parts)
     first, second = [], []
     for axis in reversed(problem.kept):
@@ -230,6 +234,7 @@ def _two_stages(target: Target, problem: Problem, parts: int, memory: Scratch) -
     cut = problem._replace(out=partial, mean=False, kept=tuple(reversed(first)))
     rest = problem._replace(
         x=partial,
+        acc=wide,
         pair=None,
         load="plain",
         kept=_merge(second),
@@ -275,6 +280,12 @@ def _params(problem: Problem, parts: int) -> Named:
     return by_name(names, problem.join, problem.load, problem.mean, *types, flat, *ranks)
 
 
+def _joined_in(target: Target, problem: Problem) -> DType:
+    """The dtype in which CPUs join what chains of additions or products of floats give."""
+    long = problem.join in ("sum", "prod") and problem.acc is float32
+    return running_dtype(target, problem.acc) if long else problem.acc
+
+
 def _flat(problem: Problem, parts: int) -> str:
     return flat_type(max(problem.total, problem.outs * parts))
 
@@ -297,9 +308,10 @@ def _rows(target: Target, problem: Problem, parts: int, args: Named) -> Launch:
     jobs, total = problem.outs * parts, problem.total
     per_item = jobs_per_item(target, jobs, problem.outs * total)
     how = (_lanes(target, problem), problem.reduced[-1].x == 1)
+    wide = _joined_in(target, problem).ctype
     numbers = (jobs, per_item, total, ceil_div(total, parts))
     return ROWS.launch(
-        joined(_params(problem, parts), by_name("lanes dense", *how)),
+        joined(_params(problem, parts), by_name("wide lanes dense", wide, *how)),
         joined(by_name("jobs jobs_per_item total part_size", *numbers), args),
         global_size=(ceil_div(jobs, per_item),),
         **_cost(problem, parts),
@@ -310,9 +322,9 @@ def _columns(target: Target, problem: Problem, parts: int, args: Named) -> Launc
     width, total = problem.kept[-1].size, problem.total
     # Vectors that rows can fill: what is left of a row is loaded one by one.
     lanes = min(_lanes(target, problem), 1 << (width.bit_length() - 1))
-    blocks = ceil_div(width, _COLUMN_BLOCK)
+    blocks, wide = ceil_div(width, _COLUMN_BLOCK), _joined_in(target, problem).ctype
     return COLUMNS.launch(
-        joined(_params(problem, parts), by_name("lanes block", lanes, _COLUMN_BLOCK)),
+        joined(_params(problem, parts), by_name("wide lanes block", wide, lanes, _COLUMN_BLOCK)),
         joined(by_name("blocks rows_total part_rows", blocks, total, ceil_div(total, parts)), args),
         global_size=(problem.outs // width * blocks * parts,),
         **_cost(problem, parts),

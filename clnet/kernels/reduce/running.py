@@ -7,12 +7,19 @@ from typing import Any
 
 from ...array import Array
 from ...device import Launch, Target
+from ...values.dtypes import DType, float32, float64
 from ...values.record import NamedTuple
 from ..grid import group_of_line, in_groups, items
 from ..kernel import Constraint, Kernel
 
 # An item is through with so many elements before a group has met.
 _FEW = 32
+
+
+def running_dtype(target: Target, dtype: DType) -> DType:
+    """The dtype of an item's running values: a CPU adds doubles as fast as floats, one by one."""
+    wide = target.traits.float64 and not in_groups(target.traits)
+    return float64 if dtype is float32 and wide else dtype
 
 
 class Running(NamedTuple):
@@ -40,6 +47,7 @@ class Running(NamedTuple):
         *,
         dim: int,
         flops: int,
+        of_items: dict[str, Any] | None = None,
     ) -> Launch:
         """The launch along an axis.
 
@@ -49,6 +57,7 @@ class Running(NamedTuple):
             arrays: by the names of the kernels' arguments; dense, of one shape, not empty.
             dim: the axis.
             flops: operations of an element.
+            of_items: parameters that only the kernel of items has.
         """
         x = next(iter(arrays.values()))
         n, inner = x.shape[dim], prod(x.shape[dim + 1 :])
@@ -59,7 +68,8 @@ class Running(NamedTuple):
         }
         if inner > 1 or n <= _FEW or not in_groups(target.traits):
             args = {"lines": lines, "n": n, "inner": inner, **arrays}
-            return self.items.launch(params, args, **items(target, lines), **cost)
+            own = {**params, **(of_items or {})}
+            return self.items.launch(own, args, **items(target, lines), **cost)
         group = group_of_line(target, n)
         return self.group.launch(
             {**params, "group": group},

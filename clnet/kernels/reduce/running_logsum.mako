@@ -4,6 +4,7 @@
 ##          sum[i] = gy[i] + exp(y[i] - y[i + 1]) sum[i + 1]; gx[i] = exp(x[i] - y[i]) sum[i]
 ## layout   dense (outer, n, inner), along n
 ## param    ctype: str                 element type
+## param    total: str                 type of an item's sum
 ## param    group: int                 work-items of a line, a power of two
 ## arg      n: int
 ## def      running_logsum_items
@@ -20,7 +21,7 @@
 ## arg      y: in ctype[outer][n][inner]
 ## launch   items: an item a line. group: a group a line, whose inner is 1
 ## numerics no overflow, infinities as they are; a NaN stays from where it is on. Items add in
-##          order, groups by doubling
+##          order, on CPUs doubles, groups by doubling
 <%def name="joined(ctype)">
 ${ctype} scaled(const ${ctype} part, const ${ctype} from, const ${ctype} to)
 {
@@ -32,7 +33,7 @@ ${ctype} larger(const ${ctype} a, const ${ctype} b)
     return a >= b || isnan(a) ? a : b;
 }
 </%def>
-<%def name="running_logsum_items(ctype)">
+<%def name="running_logsum_items(ctype, total)">
 ${joined(ctype)}
 __kernel void running_logsum_items(...)
 {
@@ -43,7 +44,7 @@ __kernel void running_logsum_items(...)
     x += x_offset + start;
     y += y_offset + start;
     ${ctype} most = -INFINITY;
-    ${ctype} part = 0;
+    ${total} part = 0;
     for (int i = 0; i < n; ++i) {
         const long at = (long)i * inner;
         const ${ctype} value = x[at];
@@ -51,7 +52,7 @@ __kernel void running_logsum_items(...)
         const ${ctype} ratio = value == most ? 1 : exp(-fabs(value - most));
         part = value > most ? part * ratio + 1 : part + ratio;
         most = larger(most, value);
-        y[at] = most + log(part);
+        y[at] = most + log((${ctype})part);
     }
 }
 </%def>

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...array import Array
 from ...device import Launch, Target
-from .running import Running
+from .running import Running, running_dtype
 
 _TEMPLATE = "reduce/running_logsum.mako"
 _FORWARD = Running.of("running_logsum", _TEMPLATE)
@@ -21,9 +21,8 @@ def running_logsum(target: Target, y: Array, x: Array, *, dim: int) -> Launch:
         x: dense, not empty; float32 or float64.
         dim: the axis.
     """
-    return _FORWARD.launch(
-        target, {"ctype": x.dtype.ctype}, {"y": y, "x": x}, dim=dim, flops=_FLOPS
-    )
+    params, items = {"ctype": x.dtype.ctype}, {"total": running_dtype(target, x.dtype).ctype}
+    return _FORWARD.launch(target, params, {"y": y, "x": x}, dim=dim, flops=_FLOPS, of_items=items)
 
 
 def running_logsum_gradient(

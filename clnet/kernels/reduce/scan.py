@@ -11,7 +11,8 @@ from ...values.record import NamedTuple
 from ...values.shapes import ceil_div, round_up
 from ..grid import in_groups
 from ..kernel import Kernel, by_name, joined
-from .scan_lines import carry_lines, scan_parts
+from .running import running_dtype
+from .scan_lines import scan_parts, total_parts
 
 
 class Scan(Enum):
@@ -85,6 +86,8 @@ def _scan(
     target: Target, memory: Scratch, extent: _Extent, out: _Line, x: _Line, kind: Scan
 ) -> list[Launch]:
     """Scan parts, then their totals in the same way, and add these to the parts behind."""
+    if not in_groups(target.traits):
+        return _from_totals(target, memory, extent, out, x, kind)
     outer, n, inner = extent
     launches = [_parts(target, extent, out, x, kind)]
     parts = ceil_div(n, _PART)
@@ -103,10 +106,6 @@ def _scan(
         _Line(totals, out.outer, _PART * out.step),
         kind,
     )
-    if not in_groups(target.traits):
-        steps = (out.outer, out.step)
-        launches.append(carry_lines(target, kind.value, extent, _PART, steps, out.array, before))
-        return launches
     jobs = outer * (n - _PART) * inner
     item = x.array.dtype.itemsize
     launches.append(
@@ -126,12 +125,31 @@ def _scan(
     return launches
 
 
+def _from_totals(
+    target: Target, memory: Scratch, extent: _Extent, out: _Line, x: _Line, kind: Scan
+) -> list[Launch]:
+    """Scan the parts' totals, then the parts from these on."""
+    outer, n, inner = extent
+    launches, before, parts = [], None, ceil_div(n, _PART)
+    if parts > 1:
+        totals, before = (
+            Array.scratch(memory, (outer, parts - 1, inner), running_dtype(target, x.array.dtype))
+            for _ in range(2)
+        )
+        steps = (x.outer, x.step)
+        launches = [total_parts(target, kind.value, extent, _PART, steps, totals, x.array)]
+        into, of = (_Line(a, (parts - 1) * inner, inner) for a in (before, totals))
+        short = _Extent(outer, parts - 1, inner)
+        launches += _from_totals(target, memory, short, into, of, kind)
+    steps = (out.outer, out.step, x.outer, x.step)
+    arrays = (out.array, x.array, before)
+    return [*launches, scan_parts(target, kind.value, extent, _PART, steps, *arrays)]
+
+
 def _parts(target: Target, extent: _Extent, out: _Line, x: _Line, kind: Scan) -> Launch:
     """Each part scanned by itself."""
     outer, n, inner = extent
     steps = (out.outer, out.step, x.outer, x.step)
-    if not in_groups(target.traits):
-        return scan_parts(target, kind.value, extent, _PART, steps, out.array, x.array)
     params = {"kind": kind.value, "ctype": x.array.dtype.ctype}
     parts = ceil_div(n, _PART)
     jobs = outer * parts * inner
@@ -141,7 +159,7 @@ def _parts(target: Target, extent: _Extent, out: _Line, x: _Line, kind: Scan) ->
     )
     cost = {"flops": outer * n * inner, "bytes": 2 * outer * n * inner * x.array.dtype.itemsize}
     # Neighbouring items of a GPU read neighbouring elements: along the axis, or beside it.
-    if in_groups(target.traits) and inner < _NEIGHBOURS and n > _NEIGHBOURS:
+    if inner < _NEIGHBOURS and n > _NEIGHBOURS:
         group = min(_GROUP, target.traits.max_group_size)
         return GROUP.launch(
             {**params, "group": group},
