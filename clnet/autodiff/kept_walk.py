@@ -316,7 +316,7 @@ class Recorder:
             self.refused = "a gradient lies where something was saved"
 
     def command(self, record: Any) -> None:
-        """Count what the device is asked for; all of it shall be ops'."""
+        """Count what the device is asked for; all of it must be ops'."""
         self._kernels += 1
         if record.kind != "kernel":
             self.refused = record.kind

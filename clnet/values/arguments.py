@@ -124,7 +124,7 @@ class Door:
         try:
             return self.spelling.ours(op or self.op, args, given)
         except TypeError as error:
-            raise DtypeError(op or self.op, f"it is called otherwise: {error}") from None
+            raise DtypeError(op or self.op, f"the arguments do not fit: {error}") from None
 
     @lazy
     def kinds(self) -> dict[str, Kind | None]:
@@ -262,7 +262,7 @@ class Door:
         try:
             bound = self.signature.bind(*args, **given)
         except TypeError as error:
-            raise DtypeError(op, f"it is called otherwise: {error}") from None
+            raise DtypeError(op, f"the arguments do not fit: {error}") from None
         for name, value in bound.arguments.items():
             if name == self.rest and (kind := self.kinds[name]) is not None:
                 bound.arguments[name] = tuple(kind(op, name, v) for v in value)
