@@ -115,7 +115,7 @@ def graph_of(
             key += (type(function), function.repeat_key, node.input_specs)
             if node.kept_inputs or node.kept_outputs:  # a result that was computed aside
                 add(_saved_forms(node))
-        else:  # held by who keeps the walk, so that no other has its id
+        else:  # held by whoever keeps the walk, so that no other has its id
             add(id(kind))
             add(function.gradient_key)
         for edge in node.edges:

@@ -45,7 +45,7 @@ def overwriting(name: str, function: Callable[..., Tensor]) -> Callable[..., Ten
 
     overwrite.__name__ = overwrite.__qualname__ = f"{name}_"
     overwrite.__doc__ = f"Overwrite ``x`` with its :func:`{name}`; returns ``x``."
-    overwrite.__door__ = getattr(function, "__door__", None)  # pyrefly: ignore[missing-attribute] - for who looks at it
+    overwrite.__door__ = getattr(function, "__door__", None)  # pyrefly: ignore[missing-attribute] - for whoever looks at it
     return overwrite
 
 

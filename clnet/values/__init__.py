@@ -10,6 +10,6 @@ What is in the room:
 - **How ops run just now**: `mode`; `settings` of the environment; `generator` of random numbers.
 - **What compiled functions ask**: `changes`, `programs`, `varying`.
 - **Files**: `atomic` ones, the `cache` and the `cache_file` in which it travels.
-- **Processes and threads**: `process`, `polling`, `futures`, and `exchanges` for who looks on.
+- **Processes and threads**: `process`, `polling`, `futures`, and `exchanges` for whoever looks on.
 - **Python, made cheaper**: `record`, `lazy`, `pattern`, `importer`, `collector`, `containers`.
 """
