@@ -84,21 +84,12 @@ def grad(
             t.new_zeros(t.shape, requires_grad=create_graph) if r is None else r
             for t, r in zip(targets, results, strict=True)
         )
-    if not allow_unused:
-        _require_used(results)
-    return tuple(results)
-
-
-def _require_used(results: Sequence[Tensor | None]) -> None:
-    """Refuse inputs that no output depends on."""
     unused = [i for i, r in enumerate(results) if r is None]
-    if unused:
-        raise GradientError(
-            "grad",
-            "an input was not used by the outputs",
-            unused=unused,
-            remedy="Pass allow_unused=True to get None for it",
-        )
+    if unused and not allow_unused:
+        law = "an input was not used by the outputs"
+        hint = "Pass allow_unused=True to get None for it"
+        raise GradientError("grad", law, unused=unused, remedy=hint)
+    return tuple(results)
 
 
 def _targets(inputs: Any) -> list[Any]:

@@ -155,8 +155,10 @@ class _Walk:
         stop_at_targets: bool = False,
         finish: Finish | None = None,
     ) -> None:
-        self._retain, self._create = retain_graph, create_graph
-        self._stop, self._finish = stop_at_targets, finish
+        self._retain = retain_graph
+        self._create = create_graph
+        self._stop = stop_at_targets
+        self._finish = finish
         self.found: dict[int, tuple[Any, Any]] = {}
         self.shown: set[int] = set()
         self.visited: Callable[[Node], None] | None = None
