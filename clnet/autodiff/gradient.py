@@ -1,4 +1,4 @@
-"""``autograd.grad``: gradients that are returned, not left in leaves; and ``zero_grad``."""
+"""Gradients asked for by name, instead of left in leaves; and those that leaves shall forget."""
 
 # ruff: noqa: FBT001, FBT002 - PyTorch's signatures
 
@@ -57,27 +57,28 @@ def grad(
     roots = [outputs] if isinstance(outputs, Tensor) else list(outputs)
     targets = _targets(inputs)
     if grad_outputs is None:
-        weights: list[Tensor | None] = [None] * len(roots)
+        given: list[Tensor | None] = [None] * len(roots)
     else:
-        weights = [grad_outputs] if isinstance(grad_outputs, Tensor) else list(grad_outputs)
+        given = [grad_outputs] if isinstance(grad_outputs, Tensor) else list(grad_outputs)
     if materialize_grads and allow_unused is False:
         law = "materialize_grads goes with allow_unused=True"
         raise ArgumentError("grad", law, allow_unused=allow_unused)
     if is_grads_batched:
-        return _batched(roots, targets, weights, create_graph, allow_unused, materialize_grads)
-    if len(weights) != len(roots):
-        law = "there is a weight for each output"
-        raise ArgumentError("grad", law, outputs=len(roots), grad_outputs=len(weights))
+        return _batched(roots, targets, given, create_graph, allow_unused, materialize_grads)
+    if len(given) != len(roots):
+        raise ArgumentError(
+            "grad", "there is a weight for each output", outputs=len(roots), grad_outputs=len(given)
+        )
     if (tracer := mode.current().tracer) is not None:
         tracer.ask_gradients(targets)
     found = run_backward(
         roots,
-        [root_gradient("grad", r, w) for r, w in zip(roots, weights, strict=True)],
+        [root_gradient("grad", r, g) for r, g in zip(roots, given, strict=True)],
         targets=targets,
         retain_graph=create_graph if retain_graph is None else retain_graph,
         create_graph=create_graph,
     )
-    held = held_by(weights)
+    held = held_by(given)
     results = [_own(found[id(t)][1], held) if id(t) in found else None for t in targets]
     if materialize_grads:
         return tuple(
@@ -86,9 +87,12 @@ def grad(
         )
     unused = [i for i, r in enumerate(results) if r is None]
     if unused and not allow_unused:
-        law = "an input was not used by the outputs"
-        hint = "Pass allow_unused=True to get None for it"
-        raise GradientError("grad", law, unused=unused, remedy=hint)
+        raise GradientError(
+            "grad",
+            "an input was not used by the outputs",
+            unused=unused,
+            remedy="Pass allow_unused=True to get None for it",
+        )
     return tuple(results)
 
 

@@ -22,9 +22,10 @@ from ..values.dtypes import DType, as_dtype, complex128, float64, int64
 from ..values.plain import number, shown
 from ..values.record import NamedTuple
 from ..values.shapes import normalize_dim
+from .attribute import empty_strided
 from .histogram import histogram, histogramdd
 from .overwriting import cauchy_, exponential_, geometric_, log_normal_, overwriting
-from .strided import as_strided, as_strided_scatter, empty_permuted, new_empty_strided
+from .strided import as_strided, as_strided_scatter
 from .window import bartlett_window, blackman_window, kaiser_window
 
 __all__ = ["FUNCTIONS", "MinMax", "unravel_index"]
@@ -69,6 +70,27 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
         listed = np.column_stack([listed[rows], behind])
     picked = ops.index_select(input, 0, tensor(listed.reshape(-1), device=input.device))
     return picked.reshape(listed.shape)
+
+
+def empty_permuted(
+    size: Sequence[int],
+    physical_layout: Sequence[int],
+    *,
+    dtype: DType | None = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """A tensor with elements of any value, whose axes lie in memory in another order.
+
+    Raises:
+        ArgumentError: if the order does not name each axis once.
+    """
+    if sorted(physical_layout) != list(range(len(size))):
+        law = "physical_layout names each axis once, from 0 on"
+        raise ArgumentError("empty_permuted", law, size=size, physical_layout=physical_layout)
+    laid = empty(*(size[axis] for axis in physical_layout), dtype=dtype, device=device)
+    order = [list(physical_layout).index(axis) for axis in range(len(size))]
+    return laid.permute(order).requires_grad_(requires_grad)
 
 
 def float_power(input: Any, exponent: Any) -> Tensor:
@@ -183,6 +205,20 @@ def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
 def narrow_copy(self: Tensor, dim: int, start: int, length: int) -> Tensor:
     """A copy of :func:`narrow`."""
     return ops.clone(ops.narrow(self, dim, start, length))
+
+
+def new_empty_strided(
+    self: Tensor,
+    size: Sequence[int],
+    stride: Sequence[int],
+    dtype: DType | None = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """:func:`empty_strided` of its dtype on its device."""
+    where = self.device if device is None else device
+    made = empty_strided(size, stride, dtype=dtype or self.dtype, device=where)
+    return made.requires_grad_(requires_grad)
 
 
 def record_stream(self: Tensor, stream: Any) -> None:

@@ -1,25 +1,21 @@
-"""Tensors whose elements lie at any strides: views of memory, and new memory laid so."""
+"""Views of a tensor's memory at other strides."""
 
-# ruff: noqa: A002, FBT001, FBT002 - PyTorch's signatures
+# ruff: noqa: A002 - PyTorch's names
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any
 
 from ..array import Array
 from ..autodiff.tape import Node
-from ..creation import empty
-from ..errors import ArgumentError, ShapeError
+from ..errors import ShapeError
 from ..ops.strided import Strided
 from ..tensor import Tensor, tensor
 from ..values import mode
-from ..values.dtypes import DType
 from ..values.shapes import last_place
-from .attribute import empty_strided
 
-__all__ = ["as_strided", "as_strided_scatter", "empty_permuted", "new_empty_strided"]
+__all__ = ["as_strided", "as_strided_scatter"]
 
 
 def as_strided(
@@ -91,38 +87,3 @@ def _lies_inside(taken: Strided, x: Array) -> bool:
     except ShapeError:
         return False
     return True
-
-
-def empty_permuted(
-    size: Sequence[int],
-    physical_layout: Sequence[int],
-    *,
-    dtype: DType | None = None,
-    device: Any = None,
-    requires_grad: bool = False,
-) -> Tensor:
-    """A tensor with elements of any value, whose axes lie in memory in another order.
-
-    Raises:
-        ArgumentError: if the order does not name each axis once.
-    """
-    if sorted(physical_layout) != list(range(len(size))):
-        law = "physical_layout names each axis once, from 0 on"
-        raise ArgumentError("empty_permuted", law, size=size, physical_layout=physical_layout)
-    laid = empty(*(size[axis] for axis in physical_layout), dtype=dtype, device=device)
-    order = [list(physical_layout).index(axis) for axis in range(len(size))]
-    return laid.permute(order).requires_grad_(requires_grad)
-
-
-def new_empty_strided(
-    self: Tensor,
-    size: Sequence[int],
-    stride: Sequence[int],
-    dtype: DType | None = None,
-    device: Any = None,
-    requires_grad: bool = False,
-) -> Tensor:
-    """:func:`empty_strided` of its dtype on its device."""
-    where = self.device if device is None else device
-    made = empty_strided(size, stride, dtype=dtype or self.dtype, device=where)
-    return made.requires_grad_(requires_grad)

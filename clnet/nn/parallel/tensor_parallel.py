@@ -53,7 +53,7 @@ class ParallelStyle:
 
     Args:
         input_layouts: how the ranks' inputs lie; None: as they are needed.
-        output_layouts: how their outputs should lie; None: as they come.
+        output_layouts: how their outputs shall lie; None: as they come.
         use_local_output: taken, True: a layer gives tensors.
     """
 
