@@ -329,9 +329,9 @@ INTRODUCTION = """
 # Differences from PyTorch
 
 Written by `python ci/signatures.py`; a test compares it with what the code says. It lists every
-public name of PyTorch that clnet has not, and every one that takes its arguments otherwise. What
-agrees is not listed: names, places and defaults of all parameters. What ops compute is compared
-elsewhere; corners are in [ops.md](ops.md).
+public name of PyTorch that clnet does not have, and every one that takes its arguments otherwise.
+What agrees is not listed: names, places and defaults of all parameters. What ops compute is
+compared elsewhere; corners are in [ops.md](ops.md).
 
 """
 

@@ -17,7 +17,7 @@ from .errors import ClnetError
 
 def _is_command() -> bool:
     first = sys.argv[0] if sys.argv else ""
-    if first == "-m":  # Python looks for what it shall run
+    if first == "-m":  # Python looks for what it is to run
         return "clnet" in sys.orig_argv[1:]
     return Path(first).stem in {"clnet", "clnet-script"}
 

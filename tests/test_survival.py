@@ -292,7 +292,7 @@ def read(path):
 """
 MODEL = """
 import onnx
-from clnet.onnx.exporting import save
+from clnet.onnx.saving import save
 def write(path, k):
     weights = onnx.numpy_helper.from_array(np.full((300, 300), k, np.float32), "w")
     x, y = (onnx.helper.make_tensor_value_info(n, 1, [300, 300]) for n in "xy")

@@ -193,8 +193,8 @@ def jacobian(
         A tensor, or tuples of them: by outputs, then by inputs, where there are several.
 
     Raises:
-        ArgumentError: as for :func:`vjp`; if it is strict and vectorised, which PyTorch has not; if
-            there is no such strategy.
+        ArgumentError: as for :func:`vjp`; if it is strict and vectorised, which PyTorch refuses as
+            well; if there is no such strategy.
         DtypeError: if an output is complex.
     """
     _check_ways("jacobian", strategy, strict=strict, vectorize=vectorize)

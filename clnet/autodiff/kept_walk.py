@@ -115,7 +115,7 @@ def graph_of(
             key += (type(function), function.repeat_key, node.input_specs)
             if node.kept_inputs or node.kept_outputs:  # a result that was computed aside
                 add(_saved_forms(node))
-        else:  # held by who keeps the walk, so that no other has its id
+        else:  # held by whoever keeps the walk, so that no other has its id
             add(id(kind))
             add(function.gradient_key)
         for edge in node.edges:
@@ -316,7 +316,7 @@ class Recorder:
             self.refused = "a gradient lies where something was saved"
 
     def command(self, record: Any) -> None:
-        """Count what the device is asked for; all of it shall be ops'."""
+        """Count what the device is asked for; all of it must be ops'."""
         self._kernels += 1
         if record.kind != "kernel":
             self.refused = record.kind

@@ -136,7 +136,15 @@ def run_backward(
 
 
 class _Walk:
-    """State of one backward pass."""
+    """State of one backward pass: nodes that gradients have reached, visited newest first.
+
+    Arguments as :func:`run_backward`'s.
+
+    Attributes:
+        found: by the ``id`` of a leaf or target: the tensor and its gradient so far.
+        shown: the ``id`` of storages that a hook may hold.
+        visited: is told of each node whose gradient is about to be computed, or None.
+    """
 
     def __init__(
         self,
@@ -147,19 +155,24 @@ class _Walk:
         stop_at_targets: bool = False,
         finish: Finish | None = None,
     ) -> None:
-        self._stop = stop_at_targets
-        self._finish = finish
-        self._awaited: dict[int, int] = {}
-        self._finished: list[Any] = []
-        self.shown: set[int] = set()
-        self.found: dict[int, tuple[Any, Any]] = {}
         self._retain = retain_graph
         self._create = create_graph
-        self._pending: dict[int, list[Any]] = {}
-        self._parts: dict[tuple[int, int], tuple[Edge, Parts]] = {}
-        self._heap: list[tuple[int, int, Node]] = []
-        self._ways: dict[int, tuple[bool, ...]] | None = None
+        self._stop = stop_at_targets
+        self._finish = finish
+        self.found: dict[int, tuple[Any, Any]] = {}
+        self.shown: set[int] = set()
         self.visited: Callable[[Node], None] | None = None
+        # Of leaves whose hooks wait: the ways that have not arrived yet; and those handed over.
+        self._awaited: dict[int, int] = {}
+        self._finished: list[Any] = []
+        # What has arrived at each output of a node, and the nodes that are to be visited.
+        self._pending: dict[int, list[Any]] = {}
+        self._heap: list[tuple[int, int, Node]] = []
+        # Gradients of slices that are held until all of one tensor's have come.
+        self._parts: dict[tuple[int, int], tuple[Edge, Parts]] = {}
+        # Which edges of each node lead to a target; None: all that need a gradient are walked.
+        self._ways: dict[int, tuple[bool, ...]] | None = None
+        # The targets: leaves, and results of nodes.
         self._all_leaves = targets is None
         self._leaves = {id(t) for t in targets or () if t.node is None}
         self._inner: dict[tuple[int, int], Any] = {
@@ -462,7 +475,7 @@ def root_gradient(op_name: str, root: Any, gradient: Any) -> Any:
             hint = "Pass one of its shape, or make it one number, as with mean()"
             raise GradientError(op_name, law, shape=root.shape, remedy=hint)
         if root.dtype.is_complex:
-            law = "a complex number needs a gradient: which way it shall go"
+            law = "a complex number needs a gradient: in which direction"
             raise GradientError(op_name, law, dtype=root.dtype, remedy="Take the real part")
         return one_like(root)
     if gradient.shape != root.shape:

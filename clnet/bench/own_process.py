@@ -2,7 +2,7 @@
 
 So a crash costs one figure, and as many threads work as is said: libraries read that once, when
 they are loaded. A benchmark's side of it is a function of the job, ``worker`` by name, which calls
-:func:`tell`; what else it prints is for who looks on.
+:func:`tell`; what else it prints is for whoever looks on.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ def seconds(run: Callable[[], object], where: Waits, repeats: int = 1) -> float:
 
 
 def environment_of(threads: int | None) -> dict[str, str]:
-    """Variables of the environment of a process that shall use so many threads of a CPU.
+    """Variables of the environment of a process that is to use so many threads of a CPU.
 
     Args:
         threads: how many; None: all, and nothing is said.

@@ -1,4 +1,4 @@
-"""``clnet doctor``: does a device compute what it shall, and what is odd about its driver?"""
+"""``clnet doctor``: does a device compute what it should, and what is odd about its driver?"""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def add_command(commands: Any, shared: argparse.ArgumentParser) -> None:
     parser = commands.add_parser(
         "doctor",
         parents=[shared],
-        help="does a device compute what it shall?",
+        help="does a device compute what it should?",
         description="Ask a device small computations of every family of kernels, forward and "
         "backward, eager and compiled, and compare with NumPy in double precision. The exit code "
         "is 0 if all is right, else 1.",

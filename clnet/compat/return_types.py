@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from ..face.further import Histogram, MinMax
+from ..face.further import MinMax
+from ..face.histogram import Histogram
 from ..ops.definite import FactorAndInfo
 from ..ops.eigen import EigenPairs
 from ..ops.elimination import SignAndLogarithm

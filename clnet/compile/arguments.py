@@ -38,7 +38,10 @@ _MOST_GAPS, _FEW = 4, 2**14
 def looked_at(
     args: tuple[Any, ...], kwargs: dict[str, Any], loose: Container[int] = ()
 ) -> tuple[list[Tensor], list[Tensor], tuple[Any, ...], list[Any]]:
-    """Arguments in one go: between calls the device leaves nothing of all this in the caches.
+    """What a call's arguments are, found in one pass over them.
+
+    Kernels that ran since the last call have left nothing of this code in the processor's caches,
+    so each further pass would cost more than it seems.
 
     Args:
         args: those of a call.
@@ -47,11 +50,11 @@ def looked_at(
 
     Returns:
         The tensors in them, in the order of :func:`placed`; the same with arrays that a plan can
-        read, which almost always are they themselves; what calls share that one plan serves; and
-        the numbers.
+        read, which almost always are they themselves; the guards, which are equal for calls that
+        one plan serves; and the numbers.
 
     Raises:
-        TraceError: if an argument can not be compared.
+        TraceError: if an argument cannot be compared.
     """
     given: list[Tensor] = []
     numbers: list[Any] = []

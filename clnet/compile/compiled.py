@@ -150,8 +150,7 @@ class Compiled:
             self._give_up((), error)
             return self._function(*args, **kwargs)
         device = tensors[0].device if tensors else current_device()
-        key = (
-            guards,
+        modes = (
             device,
             now.grad,
             now.float32_precision,
@@ -160,6 +159,7 @@ class Compiled:
             now.conv_algorithm,
             now.autocast and now.autocast.dtype,
         )
+        key = (guards, modes)
         if self._eager and key in self._eager:
             return self._function(*args, **kwargs)
         try:
@@ -266,7 +266,14 @@ class Compiled:
     def _replayed(
         self, key: Any, tensors: list[Tensor], given: list[Tensor], numbers: list[Any]
     ) -> _Done | None:
-        """What a plan gives that is there and valid; None if there is none."""
+        """What a plan gives that is there and valid; None if there is none.
+
+        Args:
+            key: what plans are kept by: the arguments' guards, and the modes of the call.
+            tensors: of the call, with arrays that a plan can read.
+            given: the same as they were passed.
+            numbers: among the arguments, those that vary.
+        """
         kept = self._plans.get(key)
         if kept is None:
             return None
@@ -292,7 +299,8 @@ class Compiled:
     ) -> _Done | None:
         """What a call gives for which no plan was there; None: it runs uncompiled."""
         with self._tracing:
-            if numbers and self._varied.loosened(key[1:], *call):
+            _, modes = key
+            if numbers and self._varied.loosened(modes, *call):
                 return _Done(self(*call[0], **call[1]))
             done = self._replayed(key, tensors, given, numbers)  # another thread's plan
             if done is None and not self._renewals.spares(stacklevel=3):
@@ -308,10 +316,12 @@ class Compiled:
     ) -> _Done:
         """What a new plan gives."""
         self._renewals.begin(self._drop_outdated(key), self._plans)
-        device = key[1]
+        _, modes = key
+        device, *_ = modes
         plan, finish = self._trace(*call, device)
         # What it must know of numbers that are arguments tells calls apart from now on.
-        key = (looked_at(*call, self._varied.loose)[2], *key[1:])
+        _, _, guards, _ = looked_at(*call, self._varied.loose)
+        key = (guards, modes)
         with plan.turn(), plan.lock:
             # By another thread meanwhile: once more, undisturbed.
             more = finish.gradients(given)

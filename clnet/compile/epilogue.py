@@ -32,7 +32,7 @@ def epilogue(trace: Trace) -> Trace:
 
 
 def _applied(trace: Trace, wanted: Any) -> Trace:
-    """The trace after all steps of one expression that can be applied by who makes their operand.
+    """The trace after all steps of one expression that what makes their operand can apply.
 
     The op takes the step's place: all that it reads beside its operand is there.
     """

@@ -460,11 +460,8 @@ def _traced(value: Any, depth: int = 3) -> Iterator[Tensor]:
         array = getattr(value, "array", None) if type(value) is Tensor else None
         if array is not None and array.storage.buffer is None:
             yield value
-    elif depth and isinstance(value, dict):
-        for part in value.values():
-            yield from _traced(part, depth - 1)
-    elif depth and isinstance(value, list | tuple | deque):
-        for part in value:
+    elif depth and isinstance(value, list | tuple | deque | dict):
+        for part in value.values() if isinstance(value, dict) else value:
             yield from _traced(part, depth - 1)
     elif depth and not hasattr(type(value), "_clnet_version"):
         for part in list((table_of(value) or {}).values()):

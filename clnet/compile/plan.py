@@ -187,7 +187,7 @@ class Plan:
         return self._guards.differing()
 
     def turn(self) -> AbstractContextManager[object]:
-        """What :meth:`run` happens in, entered before the lock: others may wait for it."""
+        """The context that :meth:`run` needs, entered before the lock: others may wait for it."""
         return turn_of(self.runners) if self.runners else _NO_TURN
 
     def run(self, arguments: Sequence[Array]) -> list[Array]:

@@ -360,7 +360,7 @@ def default_of(name: str, function: FunctionType) -> Any:
 
 
 def _own_places(function: FunctionType) -> Iterator[partial[Any]]:
-    """Enclosing variables, kept defaults and attributes, which another of its code has not."""
+    """Enclosing variables, kept defaults and attributes: a function's own, not its code's."""
     cells = zip(function.__closure__ or (), function.__code__.co_freevars, strict=True)
     yield from (partial(content, cell, name) for cell, name in cells)
     yield from (partial(default_of, name, function) for name in _kept_defaults(function))

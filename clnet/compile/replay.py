@@ -14,8 +14,8 @@ from .tracer import Action
 
 # Binding takes a while; the device computes what was bound and enqueued before.
 _BOUND_AT_ONCE = 32
-# Chains are compiled for who runs a plan again and again: a second or several, once on a machine,
-# in which the plan goes on as it is.
+# Chains are compiled for plans that run again and again: that takes seconds, once on a machine, and
+# meanwhile the plan runs as it is.
 _CHAINED_AT = 16
 
 
@@ -32,7 +32,7 @@ class Gate:
     array: Array | None = None
 
     def __call__(self) -> NoReturn:
-        """Called by who does not know it: a replay of one device meets nobody."""
+        """Called by whoever does not know it: a replay of one device meets nobody."""
         raise TraceError("replay", "a plan of one device waits for no other")
 
 

@@ -1,4 +1,25 @@
-"""Devices, queues, memory and programs: the only part of clnet that knows pyopencl."""
+"""Devices, queues, memory and programs: the only part of clnet that knows pyopencl.
+
+What is in the room:
+
+- **Devices**: `discovery` finds them by name, `device` opens one, `absent` stands for one that is
+  not here; `install_hint` says what is missing, `forked` what a forked process must not use.
+- **What kernels may know**: `traits` and `target`, and measured choices, `tunings`. What OpenCL
+  does not say is tried: `probe`, `first_form`, `oversize`, `quirk`. Instructions of some devices
+  are `matrix_units`, `warpgroups`, `integer_dot` and `bfloat16_dot`.
+- **Memory**: `buffer_pool`, `workspace`, and `memory_figures` of them; pages of the host's by
+  `backing` and `large_pages`. Bytes come and go by `staging`, `in_place` and `transfer`.
+- **Launches**: `launch` is what is to run and `queue` the one door; `beside` has further queues.
+  `handles` sets arguments; `bound` launches are a plan's, `kept` ones and an `op_sequence` are
+  those of ops that come again, a `chain` is several as one.
+- **Programs**: `program` goes from a text to kernels. Many are built `ahead`, in the processes of
+  `builders`, which run `builder`; `claims` shares the work between processes, `binaries` are kept
+  on disk. `apart`, `builtin_functions`, `linking`, `quiet_build` and `spared_headers` make
+  compilers faster; `build_progress`, `build_times`, `driver_room` and `spills` tell of them.
+- **What goes wrong**: in data, `fault`; in a call, `misfit` and `refusal`; in a driver, `first_use`
+  and `guard`.
+- **Who looks on**: `watch` and `recorder`.
+"""
 
 # isort: off
 from .builders import EARLY as EARLY  # starts processes, if they are wanted, before all else

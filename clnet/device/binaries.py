@@ -29,7 +29,7 @@ _MENDED = 4  # the version of PoCL that counts right
 
 
 def loses_places(identity: DeviceIdentity) -> bool:
-    """Whether a device's driver keeps a kernel open for ever once its binary was asked for.
+    """Whether a device's driver keeps a kernel open forever once its binary was asked for.
 
     Args:
         identity: the device.

@@ -83,7 +83,7 @@ class BufferPool:
     A block that is given back serves the next request of its class at once: the queue is in order,
     so what is enqueued later runs after what still uses the block. Blocks come back from any thread
     at any moment (Python's collector calls finalizers wherever it runs, also under this lock): they
-    are only put down then, without a lock, and taken in by who holds it next.
+    are only put down then, without a lock, and taken in by whoever holds it next.
 
     Args:
         create: makes a buffer of so many bytes, backed with memory; raises pyopencl's errors.

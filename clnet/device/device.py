@@ -68,7 +68,7 @@ class Device:
         chains: whether launches that follow each other are faster as one (:mod:`.chain`).
         open_start, open_seconds: when its context was created, and how long that took.
         poison: fills memory nobody has written yet, where ``CLNET_POISON`` asks for it.
-        lock: held by who enqueues: for one op, one replay or one upload, and never while waiting
+        lock: held by whoever enqueues: for one op, one replay or one upload, never while waiting
             for a value. It guards the queue, the arguments of kernels, the pool, the workspace, the
             arenas and the staging memory. A thread holds that of one device at a time (a replay on
             several holds all of them, taken in one order, and waits for copies), and takes no

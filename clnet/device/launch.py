@@ -277,7 +277,7 @@ class Launch:
             number or a cell.
         flops, bytes: arithmetic operations, and bytes moved to and from memory at least.
         check: what the kernel checks of its data, or None; see :mod:`.fault`.
-        op, module_path, phase: who asked for it (filled in by who runs the op).
+        op, module_path, phase: who asked for it (filled in by whoever runs the op).
         line: the user's line that a trace recorded it for, or "".
     """
 

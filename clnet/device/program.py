@@ -454,7 +454,7 @@ class ProgramCache:
         try:
             return CompiledKernel(self._build(source, text), source.name, signature)
         except cl.LogicError:
-            # A driver's own cache may hold for ever what a killed process left in it (PoCL: a
+            # A driver's own cache may hold forever what a killed process left in it (PoCL: a
             # program without kernels). Another text is another entry, if it differs in what the
             # preprocessor leaves, whose output PoCL's entries are named by.
             program = self._build(source, f"{text}typedef int other_{secrets.token_hex(8)};\n")

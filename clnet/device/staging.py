@@ -91,7 +91,7 @@ class Staging:
         return 0
 
     def _forget_oldest(self) -> None:
-        """Wait for the oldest upload; that it failed is told by who waits for the queue."""
+        """Wait for the oldest upload; that it failed is told by whoever waits for the queue."""
         with suppress(cl.RuntimeError):
             self._sent.popleft().event.wait()
 

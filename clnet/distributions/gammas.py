@@ -43,7 +43,7 @@ class Drawn(Function):
 
     @staticmethod
     def forward(ctx: Any, concentration: Tensor, drawn: Tensor) -> Tensor:
-        """The variables."""
+        """What was drawn, of the concentration's shape."""
         ctx.save_for_backward(concentration, drawn)
         return drawn.view_as(drawn)
 
@@ -73,14 +73,8 @@ def draw_log_gamma(d: Distribution, concentration: Tensor, shape: Sequence[int])
     return LogDrawn.apply(a, drawn + d.uniform_numbers(shape, fixed).log() / fixed)
 
 
-class LogDrawn(Function):
+class LogDrawn(Drawn):
     """Logarithms of gamma variables as a function of their concentration."""
-
-    @staticmethod
-    def forward(ctx: Any, concentration: Tensor, drawn: Tensor) -> Tensor:
-        """The logarithms."""
-        ctx.save_for_backward(concentration, drawn)
-        return drawn.view_as(drawn)
 
     @staticmethod
     @once_differentiable

@@ -1,4 +1,4 @@
-"""``clnet doctor``: does a device compute what it shall?
+"""``clnet doctor``: does a device compute what it should?
 
 A stranger's driver is asked small computations of every family of kernels, forward and backward,
 eager and compiled, and compared with NumPy in double precision; and what a driver does beside them:

@@ -28,7 +28,7 @@ Gradient = Callable[..., Numbers]
 
 @dataclass(frozen=True)
 class Case:
-    """A computation, and what it shall give.
+    """A computation, and what it should give.
 
     Attributes:
         name: of the case; each is its own.
@@ -224,7 +224,7 @@ def off(found: np.ndarray, wanted: np.ndarray, tolerance: float) -> tuple[float,
 
     Args:
         found: what was computed.
-        wanted: what shall have been.
+        wanted: what was expected.
         tolerance: in parts of a number's own size, and of their mean size; 0: they are equal.
     """
     if found.shape != wanted.shape:

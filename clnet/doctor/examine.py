@@ -72,7 +72,7 @@ def examine(
         enough: says after an outcome whether to stop.
 
     Returns:
-        The outcomes, in order; none of a case whose trait the device has not.
+        The outcomes, in order; none of a case whose trait the device does not have.
     """
     outcomes: list[Outcome] = []
     with device.poisoned():

@@ -1,7 +1,7 @@
 """Trials: what a driver does beside the mathematics of ops, asked by itself.
 
 Copies at odd places, the order of commands, memory that is apart, what work-items know of their
-grid, barriers, and whole steps of training. Each yields what was found beside what shall be there.
+grid, barriers, and whole steps of training. Each yields what was found and what was expected.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Trial:
 
     Attributes:
         name, family: as a case has them.
-        run: yields what was asked, what was found, what shall have been, and the tolerance.
+        run: yields what was asked, what was found, what was expected, and the tolerance.
     """
 
     name: str
@@ -345,7 +345,7 @@ def training(device: Device) -> Yielded:
 
 
 def normals(device: Device) -> Yielded:
-    """Normal numbers have the moments they shall have."""
+    """Normal numbers have the moments of a normal distribution."""
     generator = Generator(device=device).manual_seed(5)
     x = zeros(40_000, device=device).normal_(generator=generator).numpy().astype(np.float64)
     yield "their mean and square", np.array([x.mean() + 1, (x * x).mean()]), np.ones(2), 0.02

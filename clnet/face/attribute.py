@@ -446,7 +446,7 @@ def destination(
     device, dtype = kwargs.get("device"), kwargs.get("dtype")
     unknown = kwargs.keys() - {"device", "dtype", "other", "tensor", *_FLAGS}
     if unknown:
-        raise DtypeError(op_name, "it is called otherwise", unexpected=sorted(unknown))
+        raise DtypeError(op_name, "it takes no argument of that name", unexpected=sorted(unknown))
     order = kwargs.get("memory_format")
     if not (order is None or isinstance(order, MemoryFormat)):
         law = "memory_format is a MemoryFormat"

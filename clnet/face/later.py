@@ -36,7 +36,7 @@ class _Later:
 
 
 class _LaterOfModules(_Later):
-    """One that PyTorch's modules have not: what a program calls so itself goes before it."""
+    """One that PyTorch's modules do not have: what a program calls so itself goes before it."""
 
     gives_way = True
 

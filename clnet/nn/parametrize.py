@@ -29,7 +29,7 @@ __all__ = [
 
 M = TypeVar("M", bound=Module)
 
-# Where a module has them; Module looks there for what it has not.
+# Where a module has them; Module looks there for what it does not have.
 _PLACE = "parametrizations"
 
 

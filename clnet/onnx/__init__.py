@@ -3,9 +3,9 @@
 `reading` goes from file to module, `protos` knows protobuf, `program` runs nodes, `handlers`
 compute them, `registry` finds those; `elements` are the types. `lowering` gives quantised nodes to
 integer kernels, by `images`; `quantising` makes models that have such, of `filters`. `exporting`
-goes the other way: `step_writer` writes traces by the `exporters` of ops into the graph of
-`writing`, whose `sizes` may depend on `dynamic_axes`. What is not used is not imported: handlers
-and exporters take 0.1 s.
+goes the other way: an `example_call` is traced, `step_writer` writes the traces by the `exporters`
+of ops into the graph of `writing`, whose `sizes` may depend on `dynamic_axes`; `saving` checks the
+model and writes the file. What is not used is not imported: handlers and exporters take 0.1 s.
 """
 
 from __future__ import annotations

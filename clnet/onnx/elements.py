@@ -71,7 +71,7 @@ class Element:
 
 @dataclass(frozen=True)
 class Carried:
-    """A tensor that holds the values of a type that clnet has not."""
+    """A tensor that holds the values of a type that clnet does not have."""
 
     tensor: Tensor
     element: Element

@@ -99,7 +99,7 @@ class ImportedModule(Module):
         return dict(self._names)
 
     def run(self, inputs: dict[str, Any]) -> dict[str, Any]:
-        """Outputs by name, in the types of ONNX: those that clnet has not come as ``Carried``."""
+        """Outputs by name, in the types of ONNX; those unknown to clnet come as ``Carried``."""
         weights = {name: getattr(self, a) for a, name in self._names.items()}
         tensors = [v for v in (*inputs.values(), *weights.values()) if isinstance(v, Tensor)]
         device = tensors[0].device if tensors else None

@@ -33,7 +33,7 @@ _DEEPEST = 16  # of bodies in bodies and functions in functions
 
 @dataclass
 class Missing:
-    """What a model asks for and clnet has not: reasons, counted."""
+    """What a model asks for and clnet does not have: reasons, counted."""
 
     counts: Counter[str] = field(default_factory=Counter)
 

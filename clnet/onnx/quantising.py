@@ -23,11 +23,12 @@ from ..nn.module import Module
 from ..tensor import Tensor
 from ..values import mode
 from . import protos
-from .exporting import export, save
+from .exporting import export
 from .filters import fold_batch_norms, quantised_filters
 from .images import taken
 from .module import ImportedModule
 from .reading import load
+from .saving import save
 
 __all__ = ["quantize"]
 

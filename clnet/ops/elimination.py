@@ -105,7 +105,7 @@ def _det_rule(inputs: Any, results: Any, grads: Any) -> Sequence[Any]:
     It is replaced by a number so small that only its ratio to itself counts.
     """
     (x,), (y, factors, places), g = inputs, results, grads[0]
-    if mode.current().grad:  # by who differentiates the gradient, which depends on x
+    if mode.current().grad:  # by whoever differentiates the gradient, which depends on x
         scale = reshape(g * conj(det(x)), (*y.shape, 1, 1))
         return (scale * adjoint(inv_ex(x).inverse),)
     pivots = diagonal(factors, 0, -2, -1)
@@ -205,7 +205,7 @@ def _solve_columns(x: Tensor, b: Tensor) -> Tensor:
 
 def _solve_rule(inputs: Any, results: Any, grads: Any) -> Sequence[Any]:
     (x, _), (y, factors, pivots), g = inputs, results, grads[0]
-    again = mode.current().grad  # by who differentiates the gradient, which depends on x
+    again = mode.current().grad  # by whoever differentiates the gradient, which depends on x
     gb = solve(adjoint(x), g) if again else linalg_lu_solve(factors, pivots, g, adjoint=True)
     return -matmul(gb, adjoint(y)), gb
 

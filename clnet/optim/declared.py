@@ -489,7 +489,7 @@ class DeclaredOptimizer(Optimizer):
     def _checked(
         self, state: Mapping[str, Any]
     ) -> tuple[list[Group], list[Mapping[str, Any]], list[dict[str, Any]]]:
-        """The groups and the parameters' entries of a state that fits, and where they shall go."""
+        """The groups and the parameters' entries of a state that fits, and where they go."""
         name, order, groups = type(self).__name__, self._params(), checked_groups(self, state)
         pytorchs = any("num_params" not in group for group in groups)
         saved = [entry_of(state["state"], i, pytorchs=pytorchs) for i in range(len(order))]

@@ -186,7 +186,7 @@ class GradScaler:
         """Grow the scale, or shrink it after an overflow; to be called after the steps.
 
         Args:
-            new_scale: what the scale shall be instead.
+            new_scale: what the scale is to be instead.
 
         Raises:
             ArgumentError: if nothing was scaled, or no optimiser made a step and there is no

@@ -310,7 +310,7 @@ def _of_optimisers(optimisers: list[Any]) -> Iterator[tuple[Tensor, str, str]]:
         for state in optimiser.state.values():
             if not isinstance(state, Mapping):
                 continue
-            # What lies there: a dict of ours makes a tensor of a step's number for who asks it.
+            # What lies there: a dict of ours makes a tensor of a step's number for whoever asks it.
             values: Iterable[tuple[str, Any]]
             values = dict.items(state) if isinstance(state, dict) else state.items()
             for key, value in values:

@@ -12,7 +12,7 @@ __all__ = ["TorchDispatchMode", "is_traceable_wrapper_subclass"]
 
 
 class TorchDispatchMode:
-    """A block in which PyTorch's inner operators are asked about first, which clnet has not.
+    """A block in which PyTorch's inner operators are asked about first, which clnet does not have.
 
     Args:
         _dispatch_key: taken and without effect.

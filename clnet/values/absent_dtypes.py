@@ -1,4 +1,4 @@
-"""Dtypes of PyTorch's that clnet has not, by name: programs list them in tables and compare."""
+"""PyTorch's dtypes that clnet does not have, by name: programs list and compare them."""
 
 from __future__ import annotations
 

@@ -124,7 +124,7 @@ class Door:
         try:
             return self.spelling.ours(op or self.op, args, given)
         except TypeError as error:
-            raise DtypeError(op or self.op, f"it is called otherwise: {error}") from None
+            raise DtypeError(op or self.op, f"the arguments do not fit: {error}") from None
 
     @lazy
     def kinds(self) -> dict[str, Kind | None]:
@@ -262,7 +262,7 @@ class Door:
         try:
             bound = self.signature.bind(*args, **given)
         except TypeError as error:
-            raise DtypeError(op, f"it is called otherwise: {error}") from None
+            raise DtypeError(op, f"the arguments do not fit: {error}") from None
         for name, value in bound.arguments.items():
             if name == self.rest and (kind := self.kinds[name]) is not None:
                 bound.arguments[name] = tuple(kind(op, name, v) for v in value)
@@ -342,7 +342,7 @@ def checked(
                         raise
         return _looked_at(door, at_the_door, known_as or at_the_door, known, args, given)
 
-    at_the_door.__door__ = door  # pyrefly: ignore[missing-attribute] - for who looks at it
+    at_the_door.__door__ = door  # pyrefly: ignore[missing-attribute] - for whoever looks at it
     return at_the_door  # pyrefly: ignore[bad-return] - it takes and gives the same
 
 
@@ -419,8 +419,8 @@ def checked_class(cls: type, later: Collection[str] = ()) -> None:
 
     Args:
         cls: the class.
-        later: parameters of PyTorch's that ``__init__`` has not: what is given for ``name`` goes to
-            the method ``_take_name`` afterwards.
+        later: parameters of PyTorch's that ``__init__`` does not have: what is given for ``name``
+            goes to the method ``_take_name`` afterwards.
     """
     forward = vars(cls).get("forward")
     if forward is not None and "Tensor" in forward.__annotations__.values():
@@ -447,7 +447,7 @@ def checked_class(cls: type, later: Collection[str] = ()) -> None:
             taken, _ = Door(name, getattr(cls, take), skip=1).settle((self, value), {}, name)
             getattr(self, take)(*taken[1:])
 
-    at_the_door.__door__ = door  # pyrefly: ignore[missing-attribute] - for who looks at it
+    at_the_door.__door__ = door  # pyrefly: ignore[missing-attribute] - for whoever looks at it
     cls.__init__ = at_the_door
 
 

@@ -89,7 +89,7 @@ class DType(Named):
 
     @property
     def stored(self) -> str:
-        """The type in memory as templates name it: of C, or ``"bfloat16"``, which C has not."""
+        """The type in memory as templates name it: of C, or ``"bfloat16"``, unknown to C."""
         return "bfloat16" if self.name == "bfloat16" else self.ctype
 
     @property

@@ -21,9 +21,9 @@ _STATE = "<QQ"  # a seed and a counter
 _MOST_DEVICES = 2**7  # that PyTorch numbers
 
 AS_TENSOR: list[Callable[[bytes], Any]] = []
-"""What makes a tensor of bytes, given by who has tensors."""
+"""What makes a tensor of bytes, given by whoever has tensors."""
 AS_DEVICE: list[Callable[[Any], Any]] = []
-"""What opens a device that is named, or gives the one in use, given by who has devices."""
+"""What opens a device that is named, or gives the one in use, given by whoever has devices."""
 
 
 class _Own(local):

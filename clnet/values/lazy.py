@@ -13,7 +13,7 @@ class lazy(Generic[T, V]):  # noqa: N801 - a decorator, beside functools.cached_
     """A method's value, computed at the first use and kept in the instance's ``__dict__``.
 
     ``functools.cached_property`` of Python 3.11 holds a lock of the class while it computes: a
-    process forked at that moment by another thread would wait for it for ever. Here threads that
+    process forked at that moment by another thread would wait for it forever. Here threads that
     come together may each compute the value; all get the one that was kept first.
 
     Args:

@@ -33,7 +33,7 @@ class Mode:
         abstract: whether ops only infer shapes and dtypes, and new tensors take no memory.
         autocast: what :mod:`clnet.ops.machinery.autocast` casts operands by, or None.
         saved_hooks: what tensors that are saved for backward are packed and unpacked by, or None.
-        refused_hooks: what is said to who asks for such, where that is not allowed, or None.
+        refused_hooks: what is said to whoever asks for such, where that is not allowed, or None.
         after_backward: what is called when the ``backward`` under way is done, or None.
         walk_waits: what is called before the gradients that the walk back under way has found are
             looked at, or None: a node's are looked at when it gives them.

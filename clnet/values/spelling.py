@@ -1,6 +1,6 @@
 """How PyTorch spells a call that clnet spells otherwise: names, order, and what changes nothing.
 
-A door (:mod:`.arguments`) comes here when a call has a name or a place that its function has not.
+A door (:mod:`.arguments`) comes here when a call has an argument that its function does not take.
 The signature that PyTorch's users know is then bound instead: by a rule (the first operand is
 ``input``, a result can be written to ``out``), or as a line of ``signatures.txt`` says.
 """

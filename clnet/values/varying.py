@@ -222,7 +222,7 @@ _HERE = local()
 
 
 class _Math(ModuleType):
-    """Python's ``math`` while a function is traced, for who traces it; others find what it has."""
+    """``math`` while a function is traced, for the thread that traces; others find Python's."""
 
     def __getattribute__(self, name: str) -> Any:
         lifted = _LIFTED.get(name)
@@ -235,7 +235,7 @@ class _Math(ModuleType):
 def lifted_math(places: Iterable[tuple[dict[str, Any], str]]) -> Iterator[None]:
     """Have the functions of Python's ``math`` take numbers that vary, of which C would ask.
 
-    The module is what it was to other threads: its functions are looked up by who asks. A
+    The module is what it was to other threads: its functions are looked up by whoever asks. A
     program's own name of one (``from math import sqrt``) is everybody's, so for a while a function
     stands there that equals it.
 

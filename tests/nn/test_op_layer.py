@@ -33,8 +33,8 @@ def test_settings_reach_the_op_as_they_stand():
     ("make", "says"),
     [
         (lambda: nn.ELU("a"), "ELU: alpha is a number"),
-        (lambda: nn.ELU(1.0, False, 2), "ELU: it is called otherwise"),
-        (lambda: nn.Threshold(1.0), "Threshold: it is called otherwise: missing"),
+        (lambda: nn.ELU(1.0, False, 2), "ELU: the arguments do not fit"),
+        (lambda: nn.Threshold(1.0), "Threshold: the arguments do not fit: missing"),
         (lambda: nn.ELU()(3), "ELU: x is a tensor"),
     ],
 )

@@ -210,7 +210,7 @@ def test_parts_to_be_joined_are_looked_at_each_time():
         for given in ([x, x], (x, x)):
             assert clnet.cat(given).shape == (4, 3)
             assert clnet.cat(given, dim=1).shape == (2, 6)
-        with pytest.raises(DtypeError, match="called otherwise"):
+        with pytest.raises(DtypeError, match="arguments do not fit"):
             clnet.cat([x, x], nothing=1)
         with pytest.raises(DtypeError, match="tensors"):
             clnet.cat([x, 1.0])

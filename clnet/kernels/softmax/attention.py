@@ -238,7 +238,7 @@ def writes_anywhere(
 def _written(
     work: _Work, kernels: tuple[Kernel, Kernel, Kernel], *arrays: Array
 ) -> tuple[list[Array], list[Launch]]:
-    """What a launch is to write, and the copies to where it shall lie, if it writes densely."""
+    """What a launch is to write, and the copies to where it should lie, if it writes densely."""
     if work.tiling(kernels) is not None:
         return [*arrays], []
     held = Scratch(arrays[0].device)

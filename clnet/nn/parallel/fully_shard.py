@@ -298,7 +298,7 @@ def _hang_state_hooks(owner: Module, key: str) -> None:
         if isinstance(own, DividedParameter) and prefix + key in state:
             part = part_for(own, state[prefix + key])
             if local.get("assign_to_params_buffers") and isinstance(part, Tensor):
-                part = part.detach().clone()  # it shall not hold the whole
+                part = part.detach().clone()  # it must not hold the whole
             state[prefix + key] = part
 
     owner._register_state_dict_hook(saved)

@@ -56,13 +56,13 @@ def _with_summed_gradients(layer: Module, group: Group, *args: Any, **kwargs: An
 
 
 class PrepareModuleInput(ParallelStyle):
-    """A module's arguments lie otherwise before it is called.
+    """A module's arguments are laid out anew before it is called.
 
     Args:
         input_layouts: how each positional one lies; None for what stays.
-        desired_input_layouts: how it shall lie.
+        desired_input_layouts: how each should lie, as many.
         input_kwarg_layouts: how arguments by name lie.
-        desired_input_kwarg_layouts: how they shall lie.
+        desired_input_kwarg_layouts: how they should lie, of the same names.
         use_local_output: taken, True.
     """
 
@@ -81,8 +81,8 @@ class PrepareModuleInput(ParallelStyle):
         self.args = _pairs(name, input_layouts, desired_input_layouts)
         given, wanted = input_kwarg_layouts or {}, desired_input_kwarg_layouts or {}
         if set(given) != set(wanted):
-            law = "what lies somehow shall lie somehow"
-            raise ArgumentError(name, law, names=sorted(set(given) ^ set(wanted)))
+            law = "input_kwarg_layouts and desired_input_kwarg_layouts name the same arguments"
+            raise ArgumentError(name, law, in_one_alone=sorted(set(given) ^ set(wanted)))
         self.kwargs = {key: (given[key], wanted[key]) for key in given}
 
     def divide(self, layer: Module, mesh: DeviceMesh) -> None:
@@ -102,11 +102,11 @@ class PrepareModuleInput(ParallelStyle):
 
 
 class PrepareModuleOutput(ParallelStyle):
-    """What a module gives lies otherwise afterwards.
+    """What a module gives is laid out anew.
 
     Args:
         output_layouts: how each result lies; None for what stays.
-        desired_output_layouts: how it shall lie.
+        desired_output_layouts: how each should lie, as many.
         use_local_output: taken, True.
     """
 
@@ -172,7 +172,7 @@ Pair = tuple[Placement | None, Placement | None]
 
 
 def _pairs(name: str, given: Layouts, wanted: Layouts) -> list[Pair]:
-    """How each value lies and shall lie.
+    """How each value lies and how it should lie.
 
     Raises:
         ArgumentError: if they are not as many.
@@ -182,8 +182,8 @@ def _pairs(name: str, given: Layouts, wanted: Layouts) -> list[Pair]:
         for each in (given, wanted)
     )
     if len(first) != len(second):
-        law = "each value that lies somehow shall lie somehow"
-        raise ArgumentError(name, law, given=len(first), wanted=len(second))
+        law = "there is a desired layout for each layout"
+        raise ArgumentError(name, law, layouts=len(first), desired=len(second))
     return list(zip(first, second, strict=True))
 
 

@@ -49,7 +49,7 @@ def chosen_pads(
     """The paddings that a node asks for, before and then behind all axes.
 
     Raises:
-        ArgumentError: if it asks in a way that ONNX has not.
+        ArgumentError: if it asks in a way that ONNX does not have.
     """
     if auto_pad in {"SAME_UPPER", "SAME_LOWER"}:
         return same_pads(sizes, kernel, strides, dilations, upper=auto_pad == "SAME_UPPER")

@@ -22,7 +22,7 @@ _SCORES, _WEIGHTS = 1, 2  # of qk_output
 
 
 def _refused(op: str, **settings: Any) -> None:
-    """Refuse settings of ways to run that clnet has not.
+    """Refuse settings of ways to run that clnet does not have.
 
     Raises:
         ArgumentError: if one is set.

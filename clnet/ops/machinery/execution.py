@@ -43,7 +43,7 @@ def execute(function: Function, inputs: tuple[Array, ...]) -> tuple[Array, ...]:
 
 
 def told_inputs(inputs: Sequence[Array]) -> str:
-    """An op's first inputs, for who is told that memory does not suffice."""
+    """An op's first inputs, for whoever is told that memory does not suffice."""
     told = [f"{x.dtype.name} {x.shape}" for x in inputs[:_TOLD_INPUTS]]
     told += ["..."] * (len(inputs) > _TOLD_INPUTS)
     return f"[{', '.join(told)}]"

@@ -317,7 +317,7 @@ class _Takes:
         try:
             bound = self.signature.bind(*args, **given)
         except TypeError as error:
-            raise DtypeError(name, f"it is called otherwise: {error}") from None
+            raise DtypeError(name, f"the arguments do not fit: {error}") from None
         bound.apply_defaults()
         return bound.args
 

@@ -304,7 +304,7 @@ def _batches(fetch: Fetch, tasks: Iterator[Any]) -> _Outcomes:
             outcome = [fetch(indices)]
         except StopIteration:  # of a stream
             return
-        except Exception as error:  # whatever it is, it is raised for who asks
+        except Exception as error:  # whatever it is, it is raised for whoever asks
             outcome = [Failed(error)]
         yield outcome.pop()  # the caller's alone; see in_order
 
