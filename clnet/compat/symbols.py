@@ -99,16 +99,24 @@ def _check_with(  # torch._check_with
         raise error_type(message() if message else "Expected cond to be True")
 
 
-def _checker(error_type: type[Exception]) -> Callable[..., None]:
-    def check_kind(cond: Any, message: Callable[[], str] | None = None) -> None:
-        _check_with(error_type, cond, message)
-
-    check_kind.__doc__ = f"Check that something holds, or raise ``{error_type.__name__}``."
-    return check_kind
+def check_index(cond: Any, message: Callable[[], str] | None = None) -> None:
+    """:func:`check`, which raises an ``IndexError``."""
+    _check_with(IndexError, cond, message)
 
 
-check_index, check_value = _checker(IndexError), _checker(ValueError)
-check_type, check_not_implemented = _checker(TypeError), _checker(NotImplementedError)
+def check_value(cond: Any, message: Callable[[], str] | None = None) -> None:
+    """:func:`check`, which raises a ``ValueError``."""
+    _check_with(ValueError, cond, message)
+
+
+def check_type(cond: Any, message: Callable[[], str] | None = None) -> None:
+    """:func:`check`, which raises a ``TypeError``."""
+    _check_with(TypeError, cond, message)
+
+
+def check_not_implemented(cond: Any, message: Callable[[], str] | None = None) -> None:
+    """:func:`check`, which raises a ``NotImplementedError``."""
+    _check_with(NotImplementedError, cond, message)
 
 
 def check_is_size(i: Any, message: Callable[[], str] | None = None, *, max: Any = None) -> None:  # noqa: A002 - PyTorch's name

@@ -394,7 +394,9 @@ def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float = 1.0, dim: int =
         ShapeError: if ``y`` has no axis, or ``x`` not an element for each of ``y``'s along it.
     """
     pairs, axis, half = _trapezoids("trapezoid", y, x, dx, dim)
-    return total(pairs * half, axis)  # sums of pairs may leave float16's range
+    if not pairs.dtype.differentiable:
+        return total(pairs, axis) * half
+    return total(pairs * 0.5, axis) * (2 * half)  # sums of pairs may leave float16's range
 
 
 @op(Face.FUNCTION)

@@ -125,7 +125,7 @@ def attempt(text: str, package: Any, *, grad: bool, wide: bool = False) -> list[
     package.set_printoptions(profile="default")  # the call before may have set them
     named = environment(package, grad=grad, wide=wide)
     value = eval(compile(text, DRAWN, "eval"), named)  # the text is drawn by this folder
-    found = _flat(value)
+    found = [_dense(part) for part in _flat(value)]
     held: list[Any] = [_to_host(v) for v in found]
     gradients = _gradients(package, found, named) if grad else []
     return [*held, len(gradients) > 0, *gradients]
@@ -151,6 +151,12 @@ def _flat(value: Any) -> list[Any]:
     if isinstance(value, tuple | list):
         return [part for item in value for part in _flat(item)]
     return [value]
+
+
+def _dense(value: Any) -> Any:
+    """Sparse tensors as what they stand for, which can be looked at."""
+    sparse = "sparse" in str(getattr(value, "layout", ""))
+    return value.to_dense() if sparse else value
 
 
 def _to_host(value: Any) -> Any:

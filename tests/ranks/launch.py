@@ -30,6 +30,10 @@ def mpirun() -> str:
 def environment(**variables: str) -> dict[str, str]:
     """The environment of ``mpirun``: programs find this checkout, in whatever folder they are."""
     here = {**os.environ, "PYTHONPATH": str(CHECKOUT), "CLNET_BUILD_PROCESSES": "0", **variables}
+    # mpi4py looks beside its own Python, which may see MPI in another environment.
+    library = Path(mpirun()).parents[1] / "lib" / "libmpi.so.12"
+    if library.exists():
+        here["MPI4PY_LIBMPI"] = str(library)
     # Open MPI starts nothing as root, in a container or elsewhere, and no more ranks than cores.
     here |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     return here | {"OMPI_MCA_rmaps_base_oversubscribe": "1"}
