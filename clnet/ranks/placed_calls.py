@@ -348,10 +348,9 @@ def _normalized(op: str, func: Callable[..., Any], args: list[Any], given: Given
 
 
 _OF_ELEMENTS = frozenset(
-    "compare gelu lerp lerp_ addcmul addcdiv addcmul_ addcdiv_ threshold round nan_to_num "
-    "zeros_like ones_like full_like contiguous to_float to_half to_double to_bfloat16 to_long "
-    "to_int to_bool zero_ fill_ copy_".split()
-) - {"lerp_", "addcmul_", "addcdiv_", "zero_", "fill_", "copy_"}
+    "compare gelu lerp addcmul addcdiv threshold round nan_to_num zeros_like ones_like full_like "
+    "contiguous to_float to_half to_double to_bfloat16 to_long to_int to_bool".split()
+)
 _WRITTEN = frozenset("lerp addcmul addcdiv zero fill copy".split())
 _LINEAR = frozenset("neg clone detach contiguous to to_float to_double".split())
 _DRAWING = frozenset(
