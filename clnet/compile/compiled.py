@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from copy import deepcopy
 from dataclasses import replace
 from functools import partial, wraps
@@ -43,6 +44,7 @@ from .varied import Varied, is_refusal
 
 _MOST_TURNS = 4
 _MOST_EAGER = 64
+_BESIDE = nullcontext()
 
 
 class Compiled:
@@ -62,8 +64,9 @@ class Compiled:
 
     Threads may share it. A call is a whole: no other thread's op or replay on the device comes
     between its launches, so training steps of one model from several threads follow one another,
-    in some order. One thread at a time traces; others replay meanwhile. Calls that run uncompiled
-    follow one another, but other threads' ops come between their own.
+    in some order. One thread at a time traces, or runs a call that nearly every call would trace
+    anew, between whose ops others' come. Other threads replay meanwhile, unless a replay changes
+    something on the host, as a counter: there a trace has what stands for it.
 
     Attributes:
         num_traces: how many plans were made so far.
@@ -82,8 +85,7 @@ class Compiled:
     _varied: Varied
     _always: bool
     _renewals: Renewals
-    _tracing: Any
-    _uncompiled: Any
+    _calling: Any
     __name__: str
 
     def __init__(
@@ -109,8 +111,7 @@ class Compiled:
             "_varied": Varied(),
             "_always": always,  # whether every call is traced that finds no plan
             "_renewals": Renewals(name, always=always),
-            "_tracing": RLock(),
-            "_uncompiled": RLock(),  # such calls follow one another, as replays do
+            "_calling": RLock(),
             "num_traces": 0,
             "__name__": name,
             "__module__": getattr(function, "__module__", None),
@@ -172,7 +173,7 @@ class Compiled:
             self._give_up(key, error)
             return self._function(*args, **kwargs)
         if done is None:
-            with self._uncompiled:
+            with self._calling:
                 return self._function(*args, **kwargs)
         return done.result
 
@@ -278,7 +279,8 @@ class Compiled:
         if kept is None:
             return None
         for plan, finish in kept.entries:
-            with plan.turn(), plan.lock:  # what made a plan valid stays so until it has run
+            alone = self._calling if plan.acts else _BESIDE
+            with alone, plan.turn(), plan.lock:  # what made a plan valid stays so until it has run
                 more = finish.gradients(given) if plan.valid(numbers) else None
                 if more is not None and finish.fits(whole := [*given, *more]):
                     kept.touch()
@@ -298,7 +300,7 @@ class Compiled:
         numbers: list[Any],
     ) -> _Done | None:
         """What a call gives for which no plan was there; None: it runs uncompiled."""
-        with self._tracing:
+        with self._calling:
             _, modes = key
             if numbers and self._varied.loosened(modes, *call):
                 return _Done(self(*call[0], **call[1]))

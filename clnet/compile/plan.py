@@ -39,6 +39,7 @@ class Plan:
     Attributes:
         memory: where every value lies.
         runners: what its steps on the host have to themselves while it runs.
+        acts: whether it changes something on the host, as a counter.
         prepared: its different kernels, and what building them took.
         changed_arguments: position and memory of the arguments that a replay changes in place.
     """
@@ -51,6 +52,7 @@ class Plan:
         target = device.target
         self.entries = with_less_scratch(trace, lower(trace, target), target)
         steps = [entry for entry in self.entries if isinstance(entry, Lowered)]
+        self.acts = len(steps) < len(self.entries)
         setup = [lowered(step, target) for step in trace.setup]
         if device.first_uses is not None:
             _look_at_first_uses((*setup, *steps), target)

@@ -218,13 +218,15 @@ class SpanningPlan:
 
     Attributes:
         parts: the plans.
-        lock: as of a :class:`.Plan`: the locks of all devices.
+        acts: as of a :class:`.Plan`.
+        lock: the same: the locks of all devices.
     """
 
     def __init__(
         self, parts: Sequence[Plan], meetings: Sequence[Meeting], trace: Trace, tracer: Tracer
     ) -> None:
         self.parts = tuple(parts)
+        self.acts = any(part.acts for part in parts)
         self.lock: Any = _Locks(part.device for part in parts)
         self._meetings = {meeting: k for k, meeting in enumerate(meetings)}
         self._arguments = _positions(trace.arguments)

@@ -2,6 +2,7 @@
 
 import warnings
 from threading import Thread
+from time import sleep
 from types import SimpleNamespace
 
 import pytest
@@ -116,21 +117,28 @@ def test_what_cannot_be_traced_keeps_no_signature_of_each_call():
     assert len(f._eager) == 64
 
 
-def test_uncompiled_calls_of_threads_follow_one_another():
-    state, x = SimpleNamespace(at=0, inside=0, most=0), clnet.arange(400.0)
+@pytest.mark.parametrize("way", ["uncompiled", "replayed"])
+def test_calls_of_threads_that_count_follow_one_another(way):
+    """Beside a trace, too, while which something else stands in the counter's place."""
+    state, x = SimpleNamespace(at=0, inside=0, most=0), clnet.arange(2.0**17)
 
     def function(x):
         state.inside += 1
         state.most = max(state.most, state.inside)
-        state.at += 1
-        result = x[state.at] * 2
+        at = state.at + 1
+        sleep(1e-4)  # others' turn
+        state.at = at
+        result = x[at] * 2 if way == "uncompiled" else (x * at).sum()
         state.inside -= 1
         return result
 
+    def made(k):
+        return (x if way == "uncompiled" else x[2 ** (k % 9 + 9) :],)
+
     f = clnet.compile(function)
-    calls(f, lambda _: (x,), 10)
+    calls(f, made, 10 if way == "uncompiled" else 1)
     before = state.at
-    threads = [Thread(target=calls, args=(f, lambda _: (x,), 20)) for _ in range(4)]
+    threads = [Thread(target=calls, args=(f, made, 20)) for _ in range(4)]
     for each in threads:
         each.start()
     for each in threads:
