@@ -57,7 +57,6 @@ NOTES = {
     "linalg.svd": "signs are arbitrary",
     "linalg.lstsq": "one method",
     "matrix_exp": "up to 65536",
-    "Tensor.unfold": "a copy, but where windows lie apart and whole steps fit",
     "det": "cofactors at 0",
 }
 """By the name of the op."""

@@ -38,11 +38,12 @@ assert torch.__version__ >= '2.0' and importlib.metadata.version('torch') == tor
 loss = nn.Linear(2, 1)(torch.ones(3, 2)).mean()
 loss.backward()
 assert [str(name) for name in (torch.float32, torch.strided)] == ['torch.float32', 'torch.strided']
+assert f'{torch.ones(2, 3).shape[:1]} {torch.Size()}' == 'torch.Size([2]) torch.Size([])'
 for missing in ('import torch.xpu.streams', 'torch.sparse_bsr_tensor'):
     try: exec(missing)
     except (ImportError, AttributeError) as error: print(error)
 clnet.torch_compat.uninstall()
-assert str(clnet.float32) == 'clnet.float32'
+assert str(clnet.float32) == 'clnet.float32' and str(clnet.Size((2, 3))) == '(2, 3)'
 assert 'torch' not in sys.modules and 'torch.nn' not in sys.modules
 """
     first, second = told(script).splitlines()

@@ -17,14 +17,14 @@ from ..ops.machinery.execution import execute
 from ..ops.machinery.function import Function
 from ..ops.machinery.lowering import kind_in_place
 from ..ops.machinery.pointwise import Overwrite
-from ..ops.rearrange import Diagonal, PutDiagonal
+from ..ops.rearrange import Diagonal, PutDiagonal, Windows
 from ..ops.shape import Copy, CopyInto, Permute, PutSlice, Reshape, Slice, alias, expand, to_dtype
 from ..ops.strided import PutStrided, Strided
 from ..values import mode
 from .data import place_anew
 from .tape import Node, enable_grad
 
-_WRITTEN = Slice | Reshape | Permute | Diagonal | Strided | AsReal | AsComplex | Part
+_WRITTEN = Slice | Reshape | Permute | Diagonal | Windows | Strided | AsReal | AsComplex | Part
 """Views through which what they are of may be written on the tape."""
 
 
@@ -82,7 +82,7 @@ def spread(target: Any) -> None:
     storage = target.array.storage
     storage.recorded = target.version = storage.version
     while target.source is not None:
-        base, taken = _source(target)
+        base, taken = _whole(target)
         base.version = storage.version  # first, or it would be taken again when it is looked at
         base.node, base.index = _put_back(taken, base, target)
         target = base
@@ -164,6 +164,19 @@ def _source(view: Any) -> tuple[Any, Function]:
     while base._turned and base.source is not None and not _gives(taken, base.array, view.array):
         base = base.source[0]
     return base, taken
+
+
+def _whole(view: Any) -> tuple[Any, Function]:
+    """What a tensor is a part of, and how, for a write.
+
+    A part of windows is one of what these are of: where they overlap, each would be written.
+    """
+    found = above, _ = _source(view)
+    while above.source is not None:
+        above, taken = _source(above)
+        if isinstance(taken, Strided | Windows) and above.dtype == view.dtype:
+            found = (above, taken)
+    return found
 
 
 def _gives(taken: Function, base: Any, view: Any) -> bool:
@@ -296,8 +309,9 @@ def _put_back(taken: Function, base: Any, view: Any) -> tuple[Node | None, int]:
         function, inputs = PutDiagonal(taken.offset, taken.dims), (base, view)
     elif isinstance(taken, Part):
         function, inputs = PutPart(taken.which), (base, view)
-    elif isinstance(taken, Strided):
-        parts = (taken.size, taken.stride, taken.offset, taken.shape, taken.own)
+    elif isinstance(taken, Strided | Windows):
+        x, seen = base.array, view.array
+        parts = (seen.shape, seen.strides, seen.offset - x.offset, tuple(x.shape), tuple(x.strides))
         function, inputs = PutStrided(*parts), (base, view)
     else:
         function = taken.inverse(base.shape)  # pyrefly: ignore[missing-attribute] - _check_target lets no others pass

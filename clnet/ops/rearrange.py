@@ -468,22 +468,17 @@ class Windows(Function):
     """Windows of an axis, at its place their number, behind all axes their elements."""
 
     takes_complex = True
-    repeats = True
+    views = True
 
     axis: int
     size: int
     step: int
 
     def infer(self, x: Array) -> tuple[Array, ...]:
-        return (Array.abstract((*self._counted(x.shape), self.size), x.dtype, x.device),)
-
-    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
-        """A copy of a view in which windows overlap."""
-        (x,) = inputs
+        """A view in which windows may overlap."""
         far = x.strides[self.axis]
         strides = [far * self.step if d == self.axis else n for d, n in enumerate(x.strides)]
-        view = x.view((*self._counted(x.shape), self.size), (*strides, far))
-        return copy_launches(target, outputs[0], view)
+        return (x.view((*self._counted(x.shape), self.size), (*strides, far)),)
 
     def backward(self, saved: Saved, grads: Grads, needs: Needs) -> Grads:
         """Summed into the places that they were taken from, as patches of images one row wide."""
@@ -515,9 +510,8 @@ def windows(x: Tensor, dimension: int, size: int, step: int) -> Tensor:
         step: from one to the next.
 
     Returns:
-        ``x``'s shape with the number of windows at ``dim``, and ``size`` as last axis; a view
-        where windows lie apart and whole steps fit, else a copy. Of a number the window alone,
-        ``(size,)``.
+        ``x``'s shape with the number of windows at ``dim``, and ``size`` as last axis; a view. Of
+        a number the window alone, ``(size,)``.
 
     Raises:
         ArgumentError: if a window is longer than the axis, or the step is not positive.
@@ -530,7 +524,7 @@ def windows(x: Tensor, dimension: int, size: int, step: int) -> Tensor:
         law = "a window fits the axis, and the step is positive"
         raise ArgumentError("unfold", law, size=size, step=step, x=x.shape)
     count = (x.shape[axis] - size) // step + 1
-    if size <= step and count * step <= x.shape[axis]:
+    if size <= step and count * step <= x.shape[axis]:  # whose gradient is no sum
         shape = (*x.shape[:axis], count, step, *x.shape[axis + 1 :])
         apart = reshape(narrow(x, axis, 0, count * step), shape)
         return movedim(narrow(apart, axis + 1, 0, size), axis + 1, -1)

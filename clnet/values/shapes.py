@@ -9,6 +9,7 @@ from typing import Any
 
 from ..errors import BoundsError, NoAxisError, ShapeError
 from .plain import integers, is_iterable
+from .words import Named
 
 Shape = tuple[int, ...]
 Strides = tuple[int, ...]
@@ -33,6 +34,12 @@ class Size(tuple[int, ...]):
     def __new__(cls, sizes: Iterable[Any] = (), /) -> Size:
         given = tuple(sizes) if is_iterable(sizes) else sizes
         return tuple.__new__(cls, integers("Size", "size", given))  # pyrefly: ignore[bad-specialization] - a tuple
+
+    def __repr__(self) -> str:
+        """A tuple's; where programs find clnet as PyTorch, they show PyTorch's."""
+        if Named.library == "clnet":
+            return tuple.__repr__(self)
+        return f"{Named.library}.Size({[*self]})"
 
     def numel(self) -> int:
         """The number of elements of a tensor of this shape."""

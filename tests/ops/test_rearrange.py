@@ -186,14 +186,18 @@ def test_windows_that_do_not_fit_are_refused():
             clnet.zeros(5).unfold(0, size, step)
 
 
-@pytest.mark.parametrize(("size", "step"), [(2, 2), (3, 4), (1, 4), (4, 4), (1, 1)])
-def test_windows_that_lie_apart_are_a_view(size, step):
+@pytest.mark.parametrize(
+    ("size", "step"), [(2, 2), (3, 4), (1, 4), (4, 4), (1, 1), (3, 2), (5, 1), (8, 1), (0, 3)]
+)
+def test_windows_are_a_view(size, step):
     torch = pytest.importorskip("torch")
     found = []
     for m in (clnet, torch):
         x = m.arange(24.0).reshape(3, 8).requires_grad_()
         y = x.t() * 1.0
-        y.unfold(0, size, step)[1:].mul_(3)
+        windows = y.unfold(0, size, step)
+        windows[1:2].mul_(3)
+        y.as_strided((7, 2, 3), (1, 1, 8))[4].mul_(windows.sum())
         (grad,) = m.autograd.grad((y * y).sum(), x)
         z = m.arange(24.0).reshape(3, 8)
         z.unfold(1, size, step).zero_()

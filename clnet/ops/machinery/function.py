@@ -98,11 +98,12 @@ class Function:
         type checkers to see.
         """
         with _MAKING:
-            if "__init__" not in vars(type(self)):  # else another thread has just made it
-                # First the names by which objects are compared: once it has an __init__ of its own,
-                # another thread may make one.
-                dataclass(eq=False, repr=False, init=False)(type(self))
-                dataclass(eq=False, repr=False)(type(self))
+            for kind in _up_to_fields(type(self)):
+                if "__init__" not in vars(kind):  # else another thread has just made it
+                    # First the names by which objects are compared: once it has an __init__ of its
+                    # own, another thread may make one.
+                    dataclass(eq=False, repr=False, init=False)(kind)
+                    dataclass(eq=False, repr=False)(kind)
         type(self).__init__(self, *args, **kwargs)
 
     def __eq__(self, other: object, /) -> bool:
@@ -241,6 +242,13 @@ PUBLIC_OPS: dict[str, tuple[Callable[..., Any], Face]] = {}
 """Every public op and where it is exported, filled by :func:`op`."""
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _up_to_fields(kind: type) -> list[type]:
+    """A class that has fields; of one that has none the next above that has, which comes first."""
+    above = kind.__mro__[: -len(Function.__mro__)]
+    fields = (k for k, each in enumerate(above) if "__annotations__" in vars(each))
+    return [*reversed(above[: next(fields, 0) + 1])]
 
 
 def op(
