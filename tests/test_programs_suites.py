@@ -420,17 +420,20 @@ def test_figures_may_be_written_and_flushed_behind_the_end(tmp_path):
     assert [event.value for event in events] == [1.0, 2.0]
 
 
-def test_operations_of_models_without_elements_are_counted():
-    x, model = clnet.empty(2, 32, device="meta"), nn.Linear(32, 2, device="meta")
+@pytest.mark.parametrize("where", ["meta", None])
+def test_operations_of_products_are_counted(where):
+    x, model = clnet.empty(2, 32, device=where), nn.Linear(32, 2, device=where)
     flops = []
     for walks_back in (False, True):
         with clnet.utils.flop_counter.FlopCounterMode(display=False) as counter:
-            y = model(x)
+            y = model(x * 3).softmax(1)
             if walks_back:
                 y.sum().backward()
         flops.append(counter.get_total_flops())
-        assert counter.get_flop_counts()["Global"] == {"meta": flops[-1]}
-    assert 2 * 2 * 32 * 2 <= flops[0] < flops[1]
+        counts = counter.get_flop_counts()
+        assert {*counts["Global"]} == {"linear", "linear_backward"} if walks_back else {"linear"}
+        assert counts["Linear"]["linear"] == flops[0] == 2 * 2 * 32 * 2
+    assert flops[1] == 2 * flops[0]
 
 
 def test_trainers_end_a_profiler_that_records(tmp_path):

@@ -96,11 +96,11 @@ class _AbsentQueue:
         self._name = device.name
         self.lock = device.lock
         self.workspace = Workspace(device)
-        self._count: Callable[[int], None] | None = None
+        self._count: Callable[[Launch], None] | None = None
 
     @contextmanager
-    def counting(self, count: Callable[[int], None]) -> Iterator[None]:
-        """Tell ``count`` the operations of every launch while the body runs."""
+    def counting(self, count: Callable[[Launch], None]) -> Iterator[None]:
+        """Tell ``count`` of every launch while the body runs."""
         self._count = count
         try:
             yield
@@ -114,7 +114,8 @@ class _AbsentQueue:
     def run(self, launches: Sequence[Launch], made: Sequence[Any] = ()) -> None:
         """Give what is made its memory, and lend scratch memory."""
         if self._count is not None:
-            self._count(sum(launch.flops for launch in launches))
+            for launch in launches:
+                self._count(launch)
         with self.lock:
             for array in made:
                 array.storage.materialize()
@@ -134,7 +135,10 @@ class _AbsentQueue:
         with self.lock:
             for storage in storages[:num_made]:
                 storage.materialize()
-        self.run(kept.launches(storages[0].device, storages, numbers))
+        launches = kept.launches(storages[0].device, storages, numbers)
+        for launch in launches:
+            launch.op = op.name
+        self.run(launches)
 
     def prepare(self, launches: Sequence[Launch]) -> Prepared:
         """Count the kernels; none is built."""

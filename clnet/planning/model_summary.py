@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from ..autodiff.structure import taken_apart
 from ..autodiff.tape import no_grad
 from ..creation import zeros
-from ..device import AbsentDevice, device
+from ..device import AbsentDevice, Launch, device
 from ..errors import ArgumentError
 from ..nn import Module
 from ..tensor import Tensor
@@ -210,9 +210,9 @@ class _Seen:
             pass
         self._made[path].append(_first(output))
 
-    def _count(self, flops: int) -> None:
+    def _count(self, launch: Launch) -> None:
         for path in {*self._open}:
-            self._flops[path] += flops
+            self._flops[path] += launch.flops
 
 
 def _first(output: Any) -> Tensor:

@@ -1,19 +1,25 @@
 """``utils.flop_counter``: operations of a block, as :func:`clnet.profile` counts them.
 
-PyTorch counts those of products, convolutions and attention; clnet counts those of every kernel.
+Those of products, convolutions, attention and recurrent layers: PyTorch counts no others either.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from contextlib import ExitStack
 from typing import Any
 
-from ..device import device
+from ..device import Launch, device
 from ..profiling import Profile, profile
 from ..values import mode
 
 __all__ = ["FlopCounterMode"]
+
+_COUNTED = re.compile(
+    r"(^|\+)(linear|matmul|conv[123]d|scaled_dot_product_attention|(lstm|gru|rnn)_)"
+)
+"""Names of ops that count; a fused one has those of its parts."""
 
 
 class FlopCounterMode:
@@ -36,9 +42,8 @@ class FlopCounterMode:
         self.depth, self.display = depth, display
         self._profile = Profile()
         self._stack = ExitStack()
-        self._on_meta: Counter[str] = (
-            Counter()
-        )  # by module: nothing runs there, so none is observed
+        # By module and op: nothing runs there, so none is observed.
+        self._on_meta: Counter[tuple[str, str]] = Counter()
 
     def __enter__(self) -> FlopCounterMode:
         self._profile = self._stack.enter_context(profile())
@@ -47,8 +52,8 @@ class FlopCounterMode:
         self._stack.enter_context(queue.counting(self._count_on_meta))
         return self
 
-    def _count_on_meta(self, flops: int) -> None:
-        self._on_meta[mode.current().module_path] += flops
+    def _count_on_meta(self, launch: Launch) -> None:
+        self._on_meta[mode.current().module_path, launch.op] += launch.flops
 
     def __exit__(self, *raised: object) -> None:
         self._stack.close()
@@ -57,19 +62,24 @@ class FlopCounterMode:
 
     def get_total_flops(self) -> int:
         """All of them; complete after the block."""
-        return sum(c.flops for c in self._profile.commands) + self._on_meta.total()
+        return sum(flops for _, _, flops in self._counted())
 
     def get_flop_counts(self) -> dict[str, dict[str, int]]:
-        """By module, ``"Global"`` for all, and op; what is on ``meta`` is one, ``"meta"``."""
+        """By module, ``"Global"`` for all, and op."""
         found: dict[str, dict[str, int]] = {"Global": {}}
-        counted = [(c.module_path, c.op, c.flops) for c in self._profile.commands]
-        for path, op, flops in (*counted, *((p, "meta", n) for p, n in self._on_meta.items())):
+        for path, op, flops in self._counted():
             parts = path.split(".") if path else []
             places = ["Global", *(".".join(parts[: i + 1]) for i in range(len(parts)))]
             for place in places:
                 ops = found.setdefault(place, {})
                 ops[op] = ops.get(op, 0) + flops
         return found
+
+    def _counted(self) -> list[tuple[str, str, int]]:
+        """Paths of modules, ops and operations."""
+        all_ran = [(c.module_path, c.op, c.flops) for c in self._profile.commands]
+        all_ran += [(path, op, flops) for (path, op), flops in self._on_meta.items()]
+        return [each for each in all_ran if _COUNTED.search(each[1])]
 
     def get_table(self, depth: int | None = None) -> str:
         """A row for each module, with its operations and its share."""
