@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from weakref import ref
 
@@ -10,6 +10,50 @@ from ..device import Storage
 from ..values.changes import FLAGS, MODULES, PLACES
 from .numbers import Numbers, Slot
 from .outer import Outer
+from .tracer import Tracer
+
+
+class Premises:
+    """What must be as it was traced, for a plan to be valid.
+
+    Args:
+        tracer: what found it.
+    """
+
+    def __init__(self, tracer: Tracer) -> None:
+        self._guards = Guards(tracer.watched.values(), tracer.numbers)
+        self._places = Places(tracer.outside)
+        self._flags = Flags(tracer.wanting.values())
+        self._grads_before = tracer.grads_found()
+
+    def valid(self, numbers: Sequence[Any] = ()) -> bool:
+        """Whether modules, optimisers, gradients and parameters are as they were traced.
+
+        Args:
+            numbers: those among the call's arguments.
+        """
+        guards = self._guards
+        if guards.outdated() or self._places.left() or self._flags.turned():
+            return False
+        if guards.numbers is not None and not guards.numbers.hold(numbers):
+            return False
+        return not self._grads_before or self.gradients_unchanged()
+
+    def gradients_unchanged(self) -> bool:
+        """Whether the gradients that the trace depends on are those that were there."""
+        return all(leaf.grad is g for leaf, g in self._grads_before)
+
+    def outdated(self) -> bool:
+        """Whether a module or optimiser changed since, so that it never becomes valid again."""
+        return self._guards.outdated()
+
+    def differing_slots(self) -> Iterable[Slot]:
+        """Where numbers lie that the function finds outside and that are others now."""
+        return self._guards.differing_slots()
+
+    def differing(self) -> list[str]:
+        """The names of what the function finds outside that is another now."""
+        return self._guards.differing()
 
 
 class Guards:

@@ -14,9 +14,8 @@ from ..ops.machinery.first_use import look
 from ..values.changes import WRITES
 from .explain import as_graphviz, as_mermaid, as_text, held_at_peak
 from .explain_steps import reasons
-from .guards import Flags, Guards, Places
+from .guards import Premises
 from .left_gradients import LeftGradients
-from .numbers import Slot
 from .regions import Lowered, MemoryPlan, lower, lowered, parted, plan_memory, with_less_scratch
 from .replay import Gate, Replay
 from .trace import Trace
@@ -25,7 +24,7 @@ from .tracer import Action, Tracer
 _NO_TURN = nullcontext()
 
 
-class Plan:
+class Plan(Premises):
     """The launches of one trace, bound to buffers the plan holds.
 
     Args:
@@ -48,7 +47,10 @@ class Plan:
         self.device = device = trace.device
         self._trace = trace
         self._results = trace.results
-        self._depend_on(tracer)
+        super().__init__(tracer)
+        for _, grad in self._grads_before:
+            if grad is not None:  # a place that this depends on
+                grad.array.storage.moves = grad.array.storage.moves or 0
         target = device.target
         self.entries = with_less_scratch(trace, lower(trace, target), target)
         steps = [entry for entry in self.entries if isinstance(entry, Lowered)]
@@ -87,16 +89,6 @@ class Plan:
         self._told, self._written_there = False, list[Storage]()  # of this run
         copied = [(i, a) for i, a in enumerate(trace.arguments) if a.storage in changed]
         self.changed_arguments = [each for each in copied if each[0] not in self._found]
-
-    def _depend_on(self, tracer: Tracer) -> None:
-        """Note what must be as it was traced, for the plan to be valid."""
-        self._guards = Guards(tracer.watched.values(), tracer.numbers)
-        self._places = Places(tracer.outside)
-        self._flags = Flags(tracer.wanting.values())
-        self._grads_before = tracer.grads_found()
-        for _, grad in self._grads_before:
-            if grad is not None:  # a place that this depends on
-                grad.array.storage.moves = grad.array.storage.moves or 0
 
     @property
     def lock(self) -> Any:
@@ -158,35 +150,6 @@ class Plan:
                 "explain", "a plan is shown as text, mermaid or graphviz", form=form
             )
         return (as_mermaid if form == "mermaid" else as_graphviz)(self.entries)
-
-    def valid(self, numbers: Sequence[Any] = ()) -> bool:
-        """Whether modules, optimisers, gradients and parameters are as they were traced.
-
-        Args:
-            numbers: those among the call's arguments.
-        """
-        guards = self._guards
-        if guards.outdated() or self._places.left() or self._flags.turned():
-            return False
-        if guards.numbers is not None and not guards.numbers.hold(numbers):
-            return False
-        return not self._grads_before or self.gradients_unchanged()
-
-    def gradients_unchanged(self) -> bool:
-        """Whether the gradients that the trace depends on are those that were there."""
-        return all(leaf.grad is g for leaf, g in self._grads_before)
-
-    def outdated(self) -> bool:
-        """Whether a module or optimiser changed since, so that it never becomes valid again."""
-        return self._guards.outdated()
-
-    def differing_slots(self) -> Iterable[Slot]:
-        """Where numbers lie that the function finds outside and that are others now."""
-        return self._guards.differing_slots()
-
-    def differing(self) -> list[str]:
-        """The names of what the function finds outside that is another now."""
-        return self._guards.differing()
 
     def turn(self) -> AbstractContextManager[object]:
         """The context that :meth:`run` needs, entered before the lock: others may wait for it."""

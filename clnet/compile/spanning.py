@@ -19,8 +19,7 @@ from ..array import Array
 from ..device import Device, HostScalar, Passage
 from ..errors import ArgumentError, TraceError
 from ..ops.machinery.function import Arrays, Function
-from .guards import Flags, Guards, Places
-from .numbers import Slot
+from .guards import Premises
 from .plan import Plan, turn_of
 from .replay import Gate
 from .simplify import without_dead_steps
@@ -207,7 +206,7 @@ class _Locks:
         self._held.pop().close()
 
 
-class SpanningPlan:
+class SpanningPlan(Premises):
     """The plans of one trace's devices, and where they meet.
 
     Args:
@@ -225,16 +224,13 @@ class SpanningPlan:
     def __init__(
         self, parts: Sequence[Plan], meetings: Sequence[Meeting], trace: Trace, tracer: Tracer
     ) -> None:
+        super().__init__(tracer)
         self.parts = tuple(parts)
         self.acts = any(part.acts for part in parts)
         self.lock: Any = _Locks(part.device for part in parts)
         self._meetings = {meeting: k for k, meeting in enumerate(meetings)}
         self._arguments = _positions(trace.arguments)
         self._results = _positions(trace.results)
-        self._guards = Guards(tracer.watched.values(), tracer.numbers)
-        self._places = Places(tracer.outside)
-        self._flags = Flags(tracer.wanting.values())
-        self._grads_before = tracer.grads_found()
 
     @property
     def changed_arguments(self) -> list[tuple[int, Array]]:
@@ -295,29 +291,6 @@ class SpanningPlan:
             law = "a plan of several devices is shown as text"
             raise ArgumentError("explain", law, form=form, devices=len(self.parts))
         return "\n\n".join(f"on {p.device.name}\n{p.explain()}" for p in self.parts)
-
-    def valid(self, numbers: Sequence[Any] = ()) -> bool:
-        """As of a :class:`.Plan`."""
-        left = self._places.left() or self._flags.turned()
-        if self.outdated() or left or not self.gradients_unchanged():
-            return False
-        return self._guards.numbers is None or self._guards.numbers.hold(numbers)
-
-    def gradients_unchanged(self) -> bool:
-        """As of a :class:`.Plan`."""
-        return all(leaf.grad is g for leaf, g in self._grads_before)
-
-    def outdated(self) -> bool:
-        """As of a :class:`.Plan`."""
-        return self._guards.outdated()
-
-    def differing_slots(self) -> Iterable[Slot]:
-        """As of a :class:`.Plan`."""
-        return self._guards.differing_slots()
-
-    def differing(self) -> list[str]:
-        """The names of what the function finds outside that is another now."""
-        return self._guards.differing()
 
     def turn(self) -> AbstractContextManager[object]:
         """As of a :class:`.Plan`."""
