@@ -49,6 +49,7 @@ class StepWriter:
         self._dynamic = dynamic
         self._states = states
         self._names: dict[Any, str] = {}
+        self._makers: dict[Any, Step] = {}
         self._missing: Counter[str] = Counter()
         self._unknown: set[Storage] = set()
 
@@ -116,6 +117,8 @@ class StepWriter:
         if step.mutated:
             self._lack(step, f"{step.function.name} in place")
             return
+        if step.outputs and all(place(array) in self._names for array in step.outputs):
+            return  # told by the exporter of what it is a part of
         entry = EXPORTERS.get(type(step.function))
         self._compare(steps, entry)
         if self._unknown.intersection(step.reads):
@@ -139,10 +142,16 @@ class StepWriter:
         if entry is None:
             return None
         names = tuple([self.named(array) for array in steps[0].inputs])
-        return entry.write(Given(self.graph, steps, names, self._dynamic))
+        given = Given(self.graph, steps, names, self._dynamic, self.know, self._maker)
+        return entry.write(given)
+
+    def _maker(self, array: Array) -> tuple[Step, Sequence[str]] | None:
+        step = self._makers.get(place(array))
+        return None if step is None else (step, [self.named(x) for x in step.inputs])
 
     def _keep(self, steps: Sequence[Step], names: Any) -> None:
         made = names if isinstance(names, tuple) else (names,)
+        self._makers.update((place(array), steps[0]) for array in steps[0].outputs)
         for k, name in enumerate(made):
             if name is not None:
                 for step in steps:

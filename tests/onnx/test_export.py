@@ -253,10 +253,24 @@ def test_a_transposed_convolution_and_rows_by_index():
     )
 
 
-def test_a_sequence_is_written_step_by_step():
-    lstm = nn.LSTM(3, 4)
-    proto = same_everywhere(lambda x: lstm(x)[0], drawn(3, 2, 3))
+def test_a_sequence_without_a_layer_of_its_dtype_is_written_step_by_step():
+    lstm = nn.LSTM(3, 4).double()
+    proto = same_everywhere(lambda x: lstm(x)[0], drawn(3, 2, 3).double())
     assert {"weight_ih_l0", "weight_hh_l0"} <= {t.name for t in proto.graph.initializer}
+    assert "LSTM" not in ops_of(proto)
+
+
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU])
+@pytest.mark.parametrize("settings", [{"num_layers": 2}, {"bidirectional": True, "bias": False}])
+def test_sequences_of_any_length_are_layers(kind, settings):
+    layer = kind(3, 4, batch_first=True, **settings)
+    axes = ({0: "n", 1: "t"},)
+    proto = same_everywhere(
+        layer, drawn(2, 5, 3), more=[(drawn(3, 1, 3),), (drawn(1, 7, 3),)], dynamic_shapes=axes
+    )
+    assert ops_of(proto).count(kind.__name__) == 2
+    assert "Gemm" not in ops_of(proto)
+    assert "weight_hh_l0" in {t.name for t in proto.graph.initializer}
 
 
 def test_a_plain_recurrent_layer_is_exported():

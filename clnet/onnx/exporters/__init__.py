@@ -3,7 +3,7 @@
 An op without one is written as what it decomposes into, if it says that.
 """
 
-from . import index, layers, pointwise, shape, windows
+from . import index, layers, pointwise, recurrent, shape, windows
 from .registry import EXPORTERS, Exporter, Given, NotExported, exporter
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "index",
     "layers",
     "pointwise",
+    "recurrent",
     "shape",
     "windows",
 ]

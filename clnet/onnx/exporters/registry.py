@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
+from ...array import Array
 from ...compile.tracer import Step
 from ...ops.machinery.function import Function
 from ..sizes import Dynamic, Size
@@ -23,12 +24,17 @@ class Given:
         steps: the op at each size; all but what an exporter ``varies`` is equal.
         names: of the inputs' values.
         dynamic: the dynamic sizes.
+        know: lets an array have a name, beside the outputs.
+        maker: the op that made an array, at the smallest sizes, with its inputs' names; None if
+            none did.
     """
 
     graph: Graph
     steps: Sequence[Step]
     names: tuple[str, ...]
     dynamic: Dynamic
+    know: Callable[[Array, str], None]
+    maker: Callable[[Array], tuple[Step, Sequence[str]] | None]
 
     @property
     def step(self) -> Step:
