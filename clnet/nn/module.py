@@ -224,9 +224,8 @@ class Module(ModuleState):
         computed = self._clnet_computed(name)
         if computed is not None:
             return computed.value()
-        # In Python's own words, which programs look for; a name that is like it is proposed.
-        law = f"{type(self).__name__!r} object has no attribute {name!r}"
-        raise AttributeError(law, name=name, obj=self)
+        # In Python's own words, which programs look for.
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def __dir__(self) -> list[str]:
         held = (vars(self).get(table, ()) for table in ("_parameters", "_buffers", "_modules"))

@@ -567,9 +567,3 @@ def test_a_buffer_is_assigned_where_a_program_registers_buffers_itself():
     assert net.held.tolist() == [1, 1]
     with pytest.raises(TypeError):  # what is not kept is said
         net.other = nn.Buffer(clnet.zeros(2), persistent=False)
-
-
-def test_a_missing_attribute_is_told_with_its_module():
-    with pytest.raises(AttributeError, match="'weigth'") as error:
-        nn.Linear(1, 1).weigth  # noqa: B018
-    assert (error.value.name, type(error.value.obj)) == ("weigth", nn.Linear)
