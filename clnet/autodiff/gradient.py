@@ -174,7 +174,8 @@ def forget_gradients(leaves: Iterable[Tensor], *, set_to_none: bool) -> None:
     for leaf in leaves:
         if set_to_none:
             leaf.grad = None
-        elif leaf.grad is not None:
-            leaf.grad = grad = leaf.grad.detach()
+        elif (grad := leaf.grad) is not None:
+            if grad.requires_grad:
+                leaf.grad = grad = grad.detach()
             with mode.using(grad=False):
                 grad.zero_()

@@ -10,6 +10,7 @@ from typing import Any
 
 from .. import ops
 from ..creation import empty
+from ..errors import ArgumentError
 from ..tensor import Tensor
 from ..values.dtypes import DType
 from . import init
@@ -88,6 +89,9 @@ class Bilinear(Module):
         weight: ``(out_features, in1_features, in2_features)``, uniform within ``1 /
             sqrt(in1_features)`` at first.
         bias: ``(out_features,)``, as the weight at first, or None.
+
+    Raises:
+        ArgumentError: if ``in1_features`` is below 1.
     """
 
     weight: Parameter
@@ -103,6 +107,8 @@ class Bilinear(Module):
         dtype: DType | None = None,
     ) -> None:
         super().__init__()
+        if in1_features < 1:
+            raise ArgumentError("Bilinear", "in1_features is 1 or more", in1_features=in1_features)
         self.in1_features = in1_features
         self.in2_features = in2_features
         self.out_features = out_features
@@ -114,7 +120,7 @@ class Bilinear(Module):
 
     def reset_parameters(self) -> None:
         """Draw the parameters anew."""
-        bound = 1 / sqrt(max(self.in1_features, 1))
+        bound = 1 / sqrt(self.in1_features)
         init.uniform_(self.weight, -bound, bound)
         if self.bias is not None:
             init.uniform_(self.bias, -bound, bound)

@@ -67,9 +67,11 @@ class Module(ModuleState):
     Attributes:
         training: whether dropout, batch norm and the like behave as in training.
         computes_a_tensor: whether it stands for a tensor of the module above (a parametrization).
+        call_super_init: whether the constructor goes on to that of the class behind it.
     """
 
     training: bool
+    call_super_init = False
     computes_a_tensor = False
     _clnet_tells_changes = True
 
@@ -82,7 +84,10 @@ class Module(ModuleState):
                 if type(value) is FunctionType and _is_of_clnet(value):
                     setattr(cls, name, staticmethod(value))  # as PyTorch's, which are no methods
 
-    def __init__(self) -> None:
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        if (args or kwargs) and not self.call_super_init:
+            given = [f"{len(args)} positional"] * bool(args) + [*kwargs]
+            raise TypeError(f"{type(self).__name__}: Module takes no arguments; got {given}")
         fields: dict[str, Any] = {
             "training": True,
             "_clnet_num_changes": 0,
@@ -94,6 +99,8 @@ class Module(ModuleState):
             "_clnet_hooks": Hooks(),
         }
         self.__dict__.update(fields)
+        if self.call_super_init:
+            super().__init__(*args, **kwargs)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """A copied or unpickled module's attributes; subclasses that have their own call it."""
@@ -186,7 +193,8 @@ class Module(ModuleState):
             self.register_parameter(name, value)
         else:
             self._clnet_forget(name, but=self._buffers)
-            self.register_buffer(name, value, vars(value)["persistent"])
+            kept = vars(value)["persistent"]  # True is not said: a program's own may not take it
+            self.register_buffer(name, value, *(() if kept else (False,)))
 
     def _clnet_replace(self, name: str, value: Any) -> None:
         """Put a tensor or None in a buffer's place, None in a parameter's.
@@ -216,7 +224,8 @@ class Module(ModuleState):
         computed = self._clnet_computed(name)
         if computed is not None:
             return computed.value()
-        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+        # In Python's own words, which programs look for.
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def __dir__(self) -> list[str]:
         held = (vars(self).get(table, ()) for table in ("_parameters", "_buffers", "_modules"))

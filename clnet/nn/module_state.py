@@ -48,6 +48,12 @@ class _Loading(OrderedDict[str, Any]):
         super().__init__(state)
         self.waiting: list[Callable[[], Any]] = []
 
+    def below(self, prefix: str) -> _Loading:
+        """What a module below gets: its own entries alone, so its hooks may look at all of them."""
+        part = _Loading({k: v for k, v in self.items() if k.startswith(prefix)})
+        part.waiting = self.waiting
+        return part
+
 
 def _known(kind: type) -> tuple[type, ...]:
     """The classes that make a module, whose code reads no attribute of a program's."""
@@ -198,11 +204,14 @@ class ModuleState(ModuleFace, HookedModule):
         after: list[Callable[[], Any]],
     ) -> None:
         """What :meth:`load_state_dict` asks of each module, from the top down."""
-        local = {**metadata.get(prefix[:-1], {}), "assign_to_params_buffers": assign}
+        local = dict(metadata.get(prefix[:-1], {}))
+        if assign:
+            local["assign_to_params_buffers"] = True
         self._load_from_state_dict(state, prefix, local, True, *found, errors)
         for name, module in self._clnet_below():
             below = f"{prefix}{name}."
-            module._clnet_load_below(state, below, metadata, assign, found, errors, after)
+            part = state.below(below)
+            module._clnet_load_below(part, below, metadata, assign, found, errors, after)
         hooks = self._clnet_hooks.load_after.values()
         after.extend(lambda hook=hook: hook(self, found) for hook in hooks)
 

@@ -183,7 +183,10 @@ def register_parametrization(
     with no_grad():
         # Tried before anything is changed.
         value = _inverted(parametrization, before.detach())
+        _require_tensors(parametrization, "right_inverse", value, several=not known)
         made = parametrization(*value) if isinstance(value, tuple) else parametrization(value)
+    if not unsafe:
+        _require_tensors(parametrization, "forward", made)
     if not unsafe and (made.shape, made.dtype) != (before.shape, before.dtype):
         raise ArgumentError(
             "register_parametrization",
@@ -262,6 +265,18 @@ def remove_parametrizations(module: M, tensor_name: str, leave_parametrized: boo
     else:
         module.register_buffer(tensor_name, result)
     return module
+
+
+def _require_tensors(module: Module, method: str, given: Any, *, several: bool = False) -> None:
+    """Refuse what is no tensor, nor, of the first parametrization's inverse, a tuple of them."""
+    parts = given if several and isinstance(given, tuple) else (given,)
+    if not all(isinstance(part, Tensor) for part in parts):
+        raise ArgumentError(
+            "register_parametrization",
+            f"{method} gives a tensor" + (", or several" if several else ""),
+            parametrization=type(module).__name__,
+            given=[type(part).__name__ for part in parts],
+        )
 
 
 def _lists(module: Module) -> ModuleDict:

@@ -20,7 +20,8 @@ from ..kernels.reduce import differences, distances
 from ..values.dtypes import float64
 from ..values.plain import shown
 from ..values.shapes import broadcast_shapes
-from .arithmetic import clamp
+from .arithmetic import abs as abs_
+from .arithmetic import ceil, clamp
 from .index import select_within
 from .machinery.autocast import computes_as_one
 from .machinery.function import (
@@ -36,6 +37,7 @@ from .machinery.function import (
 )
 from .machinery.pointwise import evaluate
 from .machinery.promotion import result_type
+from .reduce import sum as sum_
 from .shape import contiguous, expand, reshape, to_dtype, unsqueeze
 from .vector import norm
 
@@ -187,7 +189,7 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str | None = Non
     if x1.ndim < 2 or x2.ndim < 2 or x1.shape[-1] != x2.shape[-1]:
         raise ShapeError("cdist", "x1 is (..., m, d), x2 (..., n, d)", x1=x1.shape, x2=x2.shape)
     if p not in (1, 2) or not (x1.dtype.is_floating_point and x2.dtype is x1.dtype):
-        return norm(unsqueeze(x1, -2) - unsqueeze(x2, -3), p, -1)
+        return _norm(unsqueeze(x1, -2) - unsqueeze(x2, -3), p)
     lead = broadcast_shapes("cdist", x1.shape[:-2], x2.shape[:-2])
     a = contiguous(expand(x1, (*lead, *x1.shape[-2:])))
     b = contiguous(expand(x2, (*lead, *x2.shape[-2:])).transpose(-1, -2))
@@ -221,7 +223,14 @@ def pdist(x: Tensor, p: float = 2.0) -> Tensor:
     first, second = (
         select_within(x, tensor(Array.from_numpy(i, x.device))) for i in (rows, columns)
     )
-    return norm(first - second, p, -1)
+    return _norm(first - second, p)
+
+
+def _norm(x: Tensor, p: float) -> Tensor:
+    """Of the last axis; of 0 how many elements differ from 0, NaN if one is, as PyTorch's."""
+    if p:
+        return norm(x, p, -1)
+    return sum_(clamp(ceil(abs_(x)), max=1), -1)
 
 
 def _exponent(name: str, p: float, x: Tensor) -> float:

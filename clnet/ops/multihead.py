@@ -63,7 +63,7 @@ def attended(
     q, k, v = _projected(operands, heads)
     k, v, added = _extended(k, v, heads)
     q, k, v = (_split(x, heads.count) for x in (q, k, v))
-    mask = _mask(q, key_padding_mask, attn_mask, added)
+    mask = _mask(q, k.shape[-2] - added, key_padding_mask, attn_mask, added)
     weights = None
     if need_weights:
         scores = (q * q.shape[-1] ** -0.5) @ k.transpose(-1, -2)
@@ -111,17 +111,28 @@ def _split(x: Tensor, count: int) -> Tensor:
     return x.reshape(n, length, count, size // count).transpose(1, 2)
 
 
-def _mask(q: Tensor, padding: Tensor | None, attn_mask: Tensor | None, added: int) -> Tensor | None:
+def _mask(
+    q: Tensor, keys: int, padding: Tensor | None, attn_mask: Tensor | None, added: int
+) -> Tensor | None:
     """Both masks as one that is added to ``(n, heads, length, keys)`` scores."""
     masks: list[Tensor] = []
+    n, heads, length, _ = q.shape
     if attn_mask is not None:
+        if attn_mask.shape not in ((length, keys), (n * heads, length, keys)):
+            law = "attn_mask is (length, keys) or (n * heads, length, keys)"
+            sizes = {"n": n, "heads": heads, "length": length, "keys": keys}
+            raise ShapeError("MultiheadAttention", law, attn_mask=attn_mask.shape, **sizes)
         mask = additive_mask(attn_mask, q.dtype)
         if mask.ndim == 3:
             mask = mask.reshape(q.shape[0], q.shape[1], *mask.shape[1:])
         masks.append(mask)
     if padding is not None:
+        if padding.shape != (n, keys):
+            law = "key_padding_mask is (n, keys)"
+            given = {"key_padding_mask": padding.shape, "n": n, "keys": keys}
+            raise ShapeError("MultiheadAttention", law, **given)
         mask = additive_mask(padding, q.dtype)
-        masks.append(mask.reshape(q.shape[0], 1, 1, mask.shape[-1]))
+        masks.append(mask.reshape(n, 1, 1, keys))
     if not masks:
         return None
     if added:

@@ -87,6 +87,8 @@ def interpolate(
         require_floating("interpolate", x.array)
     for axis, (n, scale) in steps:
         rows = x.shape[axis]
+        if _by_sizes(mode, rows, n, x.ndim, antialias):
+            scale = None
         if antialias:
             table = _smoothed(rows, n, scale, bool(align_corners), mode == "bicubic")
         elif mode in _CORNERED:
@@ -155,6 +157,17 @@ def _sizes(
         shape = (*(max(n, 1) for n in x.shape[:2]), *sizes[:done], *x.shape[2 + done :])
         x.device.pool.check(prod(shape) * x.dtype.itemsize)
     return sizes, scales
+
+
+def _by_sizes(mode: str, rows: int, n: int, ndim: int, antialias: bool) -> bool:
+    """Whether an axis goes by its sizes though a factor is given, as on PyTorch's CPU.
+
+    There it is copied where its size stays (of 3 elements by 1.3), but for plain bicubic; to the
+    nearest element in images alone, where doubled axes repeat each, too.
+    """
+    if mode == "nearest":
+        return ndim == 4 and n in (rows, 2 * rows)
+    return n == rows and (antialias or mode.endswith("linear"))
 
 
 @lru_cache(maxsize=256)

@@ -223,6 +223,8 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
             theta=theta.shape,
             size=tuple(size),
         )
+    if min(sizes) < 1:
+        raise ShapeError("affine_grid", "sizes are 1 or more", size=tuple(size))
     dtype, theta = theta.dtype, widened(theta)
     columns: list[Tensor] = []
     for axis in reversed(range(count)):

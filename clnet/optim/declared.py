@@ -26,7 +26,16 @@ from .parameter_state import Cells, ParameterState, part_cells
 from .rate import plain
 from .recorded import update_on_tape
 from .restart import begun, made, optimiser_as_it_is
-from .state_form import beside, checked_groups, entry_of, groups_of, is_counted, step_tensor, taken
+from .state_form import (
+    beside,
+    beside_of,
+    checked_groups,
+    entry_of,
+    groups_of,
+    is_counted,
+    step_tensor,
+    taken,
+)
 from .update_rule import maximized, put_back, scalar_names, scalars_of, withheld
 from .written import plain_groups
 
@@ -403,6 +412,8 @@ class DeclaredOptimizer(Optimizer):
                         value = self._first_state(p, group)[name]
                     given = isinstance(value, Tensor)
                     own.copy_(value if given else tensor(value, device=own.device))
+                known = ("step", *self.derived, *kept.tensors())
+                kept.complete({k: beside_of(p, v) for k, v in entry.items() if k not in known})
         self._num_changes += 1
         self._opt_called = any(self._kept(p).count for p in self._params())  # behind those steps
 
@@ -498,7 +509,8 @@ class DeclaredOptimizer(Optimizer):
         kept = [self._kept_after(p, own, new) for own, new in after for p in own["params"]]
         for i, (now, entry) in enumerate(zip(kept, saved, strict=True)):
             shapes = {key: tuple(t.shape) for key, t in now.items() if isinstance(t, Tensor)}
-            found = {k: tuple(v.shape) for k, v in (entry or {}).items() if k not in self.derived}
+            found = {k: getattr(v, "shape", None) for k, v in (entry or {}).items() if k in shapes}
+            found = {k: None if shape is None else tuple(shape) for k, shape in found.items()}
             if pytorchs:  # without what it has not begun, with what follows from the step here
                 found = {k: found.get(k, shape) for k, shape in shapes.items()}
             if entry is None or "step" not in entry or found != shapes:
@@ -509,8 +521,9 @@ class DeclaredOptimizer(Optimizer):
 
     def _kept_after(self, p: Tensor, before: Group, after: Group) -> dict[str, Any]:
         """What is kept of a parameter under other settings: momentum has a tensor, none has not."""
-        own, old, names = self._kept(p).tensors(), self.names_of(p, before), self.names_of(p, after)
-        if old == names:
+        names = self.names_of(p, after)
+        known = (*names, *self.derived)  # what a program has put beside goes, as PyTorch's does
+        own = {k: v for k, v in self._kept(p).tensors().items() if k in known}
+        if names == self.names_of(p, before):
             return own
-        left = {name: value for name, value in own.items() if name in names or name not in old}
-        return {**self._first_state(p, after), **left}
+        return {**self._first_state(p, after), **own}

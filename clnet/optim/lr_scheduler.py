@@ -8,12 +8,12 @@ from .cyclic_scheduler import CyclicLR as CyclicLR
 from .cyclic_scheduler import OneCycleLR as OneCycleLR
 from .cyclic_scheduler import PolynomialLR as PolynomialLR
 from .cyclic_scheduler import ReduceLROnPlateau as ReduceLROnPlateau
+from .function_scheduler import LambdaLR as LambdaLR
+from .function_scheduler import MultiplicativeLR as MultiplicativeLR
 from .scheduler import CosineAnnealingLR as CosineAnnealingLR
 from .scheduler import ExponentialLR as ExponentialLR
-from .scheduler import LambdaLR as LambdaLR
 from .scheduler import LinearLR as LinearLR
 from .scheduler import LRScheduler as LRScheduler
-from .scheduler import MultiplicativeLR as MultiplicativeLR
 from .scheduler import MultiStepLR as MultiStepLR
 from .scheduler import StepLR as StepLR
 from .scheduler import _LRScheduler as _LRScheduler

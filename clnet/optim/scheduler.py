@@ -223,8 +223,6 @@ class LRScheduler:
         state = settings_of(self)
         if inner := vars(self).get("schedulers"):
             state["_schedulers"] = [scheduler.state_dict() for scheduler in inner]
-        if functions := vars(self).get("lr_lambdas"):
-            state["lr_lambdas"] = [None] * len(functions)
         # PyTorch's, which it looks up as it goes on.
         state |= {"_step_count": self._step_count, "_last_lr": self._rates()}
         return state | {"_is_initial": False, "_get_lr_called_within_step": False}
@@ -535,65 +533,3 @@ class LinearLR(LRScheduler):
         whole = int(self.total_iters)
         done = min(steps, whole) / self.total_iters if whole else 0
         return base_lr * (self.start_factor + (self.end_factor - self.start_factor) * done)
-
-
-Factor = Callable[[int], float]
-"""A number for a number of steps."""
-
-
-class LambdaLR(LRScheduler):
-    """``lr = base * lr_lambda(steps)``.
-
-    Args:
-        optimizer: whose rates are set.
-        lr_lambda: a function of the steps, or one for each group.
-
-    Raises:
-        ArgumentError: if there is not one function for each group.
-    """
-
-    def __init__(self, optimizer: Optimizer, lr_lambda: Factor | Sequence[Factor]) -> None:
-        self.lr_lambdas = _functions_of("LambdaLR", optimizer, lr_lambda)
-        super().__init__(optimizer)
-
-    def rate(self, base_lr: float, steps: int, group: int) -> float:
-        """What the group's function gives, times the base rate."""
-        return base_lr * self.lr_lambdas[group](steps)
-
-
-class MultiplicativeLR(LRScheduler):
-    """``lr = base * lr_lambda(1) * lr_lambda(2) * ... * lr_lambda(steps)``.
-
-    Args:
-        optimizer: whose rates are set.
-        lr_lambda: a function of the steps, or one for each group.
-
-    Raises:
-        ArgumentError: if there is not one function for each group.
-    """
-
-    _carries = True
-
-    def __init__(self, optimizer: Optimizer, lr_lambda: Factor | Sequence[Factor]) -> None:
-        self.lr_lambdas = _functions_of("MultiplicativeLR", optimizer, lr_lambda)
-        self._products = [[1.0] for _ in self.lr_lambdas]
-        super().__init__(optimizer)
-
-    def rate(self, base_lr: float, steps: int, group: int) -> float:
-        """The product of the factors of all steps so far, times the base rate."""
-        products = self._products[group]
-        while len(products) <= steps:
-            products.append(products[-1] * self.lr_lambdas[group](len(products)))
-        return base_lr * products[steps]
-
-
-def _functions_of(
-    name: str, optimizer: Optimizer, given: Factor | Sequence[Factor]
-) -> list[Factor]:
-    groups = len(optimizer.param_groups)
-    functions = [given] * groups if callable(given) else list(given)
-    if len(functions) != groups:
-        raise ArgumentError(
-            name, "there is a function for each group", functions=len(functions), groups=groups
-        )
-    return functions

@@ -275,3 +275,23 @@ def test_hooks_that_are_always_called_are_called_behind_errors_of_hooks(lib):
     ):
         layer(lib.ones(2))
     assert seen == [None]
+
+
+def test_a_hook_before_loading_sees_its_modules_part_alone():
+    seen = []
+
+    def look(module, state, prefix, metadata, *rest):
+        seen.append((sorted(state), dict(metadata)))
+        state[prefix + "weight"] = state.pop(prefix + "w")
+
+    net = nn.Sequential(nn.Sequential(nn.Linear(1, 1, bias=False)), nn.Linear(2, 1))
+    net[0][0].register_load_state_dict_pre_hook(look)
+    state = {
+        "0.0.w": clnet.full((1, 1), 7.0),
+        "1.weight": clnet.ones(1, 2),
+        "1.bias": clnet.ones(1),
+    }
+    net.load_state_dict(state, strict=False)
+    net.load_state_dict(state, strict=False, assign=True)
+    assert net[0][0].weight.item() == 7
+    assert seen == [(["0.0.w"], {}), (["0.0.w"], {"assign_to_params_buffers": True})]

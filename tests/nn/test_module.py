@@ -76,7 +76,7 @@ def test_members_before_the_module_is_made_are_an_attribute_error():
         ("get_submodule", "last.gone", "Sequential has no sub-module 'gone'"),
         ("get_parameter", "last.out.bias", "Linear has no parameter 'bias'"),
         ("get_buffer", "first.weight", "Linear has no buffer 'weight'"),
-        ("__getattr__", "second", "Net has no attribute 'second'"),
+        ("__getattr__", "second", "'Net' object has no attribute 'second'"),
     ],
 )
 def test_a_name_that_is_not_there(method, target, message):
@@ -535,3 +535,35 @@ def test_modules_copied_table_by_table():
     twin(x).square().sum().backward()
     assert net[0].weight.grad is not None
     assert not twin[0].weight.is_leaf
+
+
+class Behind:
+    """A class behind a module's, which is made in its turn where the module says so."""
+
+    def __init__(self, number):
+        self.number = number
+
+
+def test_a_constructor_goes_on_to_the_class_behind_it_on_request():
+    class Mixed(nn.Module, Behind):
+        def __init__(self, *args):
+            super().__init__(*args)
+            self.layer = nn.Linear(1, 1)
+
+    assert not hasattr(Mixed(), "number")
+    with pytest.raises(TypeError, match="Mixed: Module takes no arguments; got"):
+        Mixed(3)
+    Mixed.call_super_init = True
+    assert Mixed(3).number == 3
+
+
+def test_a_buffer_is_assigned_where_a_program_registers_buffers_itself():
+    class Own(nn.Module):
+        def register_buffer(self, name, tensor):
+            super().register_buffer(name, tensor + 1)
+
+    net = Own()
+    net.held = nn.Buffer(clnet.zeros(2))
+    assert net.held.tolist() == [1, 1]
+    with pytest.raises(TypeError):  # what is not kept is said
+        net.other = nn.Buffer(clnet.zeros(2), persistent=False)

@@ -161,6 +161,40 @@ def test_a_shape_may_change_where_that_is_allowed():
     assert layer.weight.shape == (4, 3)
 
 
+class Given(nn.Module):
+    """Gives what it is told to, and so does its inverse."""
+
+    def __init__(self, forward=lambda x: x, inverse=lambda x: x):
+        super().__init__()
+        self.given, self.inverse = forward, inverse
+
+    def forward(self, *parts):
+        return self.given(*parts)
+
+    def right_inverse(self, x):
+        return self.inverse(x)
+
+
+@pytest.mark.parametrize(
+    ("given", "law"),
+    [
+        (Given(lambda x: (x, x)), "forward gives a tensor"),
+        (Given(lambda x: None), "forward gives a tensor"),
+        (Given(inverse=lambda x: None), "right_inverse gives a tensor, or several"),
+        (Given(lambda x, y: y, lambda x: (None, x)), "right_inverse gives a tensor, or several"),
+    ],
+)
+def test_what_gives_no_tensor_is_refused_and_leaves_the_layer(given, law):
+    layer = nn.Linear(3, 3, bias=False)
+    with pytest.raises(ArgumentError, match=f"register_parametrization: {law}; .*(NoneType|tuple)"):
+        parametrize.register_parametrization(layer, "weight", given)
+    assert not parametrize.is_parametrized(layer)
+    parametrize.register_parametrization(layer, "weight", Given())
+    with pytest.raises(ArgumentError, match="right_inverse gives a tensor; "):  # one, behind others
+        parametrize.register_parametrization(layer, "weight", Given(inverse=lambda x: (x, x)))
+    assert len(layer.parametrizations.weight) == 1
+
+
 def test_errors_name_what_is_wrong():
     _, scaled, polar = kinds(clnet)
     layer = nn.Linear(3, 3, bias=False)

@@ -203,6 +203,12 @@ def test_errors_name_what_is_wrong():
         nn.MultiheadAttention(8, 2)(x, x, x, is_causal=True)
     with pytest.raises(ShapeError, match="all as many"):
         nn.MultiheadAttention(8, 2)(x, x[0], x[0])
+    for mask in (clnet.ones(5, 2), clnet.ones(2, 1), clnet.ones(2, 5, 1)):
+        with pytest.raises(ShapeError, match=r"key_padding_mask is \(n, keys\); got .*keys=5"):
+            nn.MultiheadAttention(8, 2)(x, x, x, key_padding_mask=mask)
+    for mask in (clnet.ones(5, 1), clnet.ones(2, 5, 5), clnet.ones(5)):
+        with pytest.raises(ShapeError, match=r"attn_mask is \(length, keys\) or .*heads=2"):
+            nn.MultiheadAttention(8, 2)(x, x, x, attn_mask=mask)
 
 
 PADDED = {

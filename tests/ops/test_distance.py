@@ -64,3 +64,12 @@ def test_errors_name_what_is_wrong():
         ops.cdist(x, x.T)
     with pytest.raises(ShapeError, match=r"^pdist: x is \(n, d\); got x=\(3,\)"):
         ops.pdist(x[0])
+
+
+@pytest.mark.parametrize("name", ["cdist", "pdist"])
+def test_of_p_0_nan_is_told(name):
+    x = clnet.tensor([[np.nan, 1.0], [0.0, 1.0], [3e-30, 4.0]])
+    given = (x, x[1:]) if name == "cdist" else (x,)
+    found = getattr(ops, name)(*given, p=0.0).numpy()
+    expected = [[np.nan, np.nan], [0, 2], [2, 0]] if name == "cdist" else [np.nan, np.nan, 2]
+    np.testing.assert_array_equal(found, expected)

@@ -196,8 +196,30 @@ def test_nearest_keeps_the_dtype(dtype):
     np.testing.assert_array_equal(y.numpy().ravel().astype(int), [1, 1, 2, 2, 3, 3])
 
 
+BY_SIZES = [
+    *((mode, n, 1.3, {}) for mode, n in MODES if mode != "area"),
+    *(("nearest", n, 2.3, {}) for n in OF),
+    ("bilinear", 2, 1.3, {"antialias": True}),
+    ("bicubic", 2, 1.3, {"antialias": True}),
+]
+
+
+@pytest.mark.parametrize(("mode", "n", "factor", "how"), BY_SIZES)
+def test_an_axis_whose_size_stays_goes_by_it_where_pytorchs_does(mode, n, factor, how):
+    """Of three elements 1.3 times as many are three: a copy, or samples 1 / 1.3 apart."""
+    x = np.random.default_rng(0).normal(size=(1, 2, *(3,) * n))
+    for axis in range(n):
+        factors = tuple(factor if a == axis else 1.0 for a in range(n))
+        given = {"scale_factor": factors, "mode": mode, **how}
+        found = F.interpolate(clnet.tensor(x), **given).numpy()
+        expected = torch.nn.functional.interpolate(torch.tensor(x), **given).numpy()
+        np.testing.assert_allclose(found, expected, atol=1e-12)
+
+
 def test_errors_say_what_is_wrong():
     x = clnet.ones(1, 2, 3, 4)
+    with pytest.raises(ShapeError, match=r"^affine_grid: sizes are 1 or more"):
+        F.affine_grid(clnet.ones(1, 2, 3), (1, 3, 0, 1))
     with pytest.raises(ArgumentError, match=r"^interpolate: mode is one of nearest, "):
         F.interpolate(x, 2, mode="best")
     with pytest.raises(ArgumentError, match=r"^interpolate: either size or scale_factor is given"):

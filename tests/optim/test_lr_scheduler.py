@@ -475,3 +475,41 @@ def test_a_schedule_of_functions_knows_its_groups():
     optimizer.step()
     with pytest.raises(ArgumentError, match="its groups are those that it was made with"):
         scheduler.step()
+
+
+class Rising:
+    """A function of steps with a number of its own."""
+
+    def __init__(self, factor):
+        self.factor = factor
+
+    def __call__(self, steps):
+        return self.factor * steps
+
+
+class Halved(lr_scheduler.LambdaLR):
+    """A schedule of a program's own."""
+
+    def get_lr(self):
+        pairs = zip(self.base_lrs, self.lr_lambdas, strict=True)
+        return [base * f(self.last_epoch) / 2 for base, f in pairs]
+
+
+@pytest.mark.parametrize("name", ["LambdaLR", "MultiplicativeLR", "Halved"])
+def test_objects_in_functions_places_are_kept_in_the_state(name):
+    kind = Halved if name == "Halved" else getattr(lr_scheduler, name)
+    kept = kind(optimizer_of_two_groups(), [Rising(3), decay])
+    state = kept.state_dict()
+    assert state["lr_lambdas"] == [{"factor": 3}, None]
+    other = kind(optimizer_of_two_groups(), [Rising(5), decay])
+    other.load_state_dict(state)
+    assert other.lr_lambdas[0].factor == 3
+    assert rates(other, other.optimizer, 3) == rates(kept, kept.optimizer, 3)
+
+
+def test_a_state_that_is_refused_changes_no_function():
+    scheduler = lr_scheduler.LambdaLR(optimizer_of_two_groups(), Rising(5))
+    for state in (7, {"lr_lambdas": [{"factor": 9}], "step_size": 2}):
+        with pytest.raises(CheckpointError):
+            scheduler.load_state_dict(state)
+    assert scheduler.lr_lambdas[0].factor == 5

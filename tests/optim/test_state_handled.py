@@ -170,3 +170,66 @@ def test_a_compiled_step_sees_what_a_program_did_to_the_state():
     eager, replayed = results
     for a, b in zip(eager, replayed, strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+EXTRA = {
+    "tensor": lambda lib: lib.ones(3),
+    "number": lambda lib: 5,
+    "text": lambda lib: "text",
+    "list": lambda lib: [1, 2],
+    "dict": lambda lib: {"x": lib.ones(1)},
+    "None": lambda lib: None,
+}
+
+
+@pytest.mark.parametrize("kind", EXTRA)
+@pytest.mark.parametrize("form", ["clnet", "PyTorch"])
+def test_what_a_program_keeps_of_a_parameter_is_in_the_state(kind, form):
+    optimizer, params = made(clnet, "Adam")
+    steps(clnet, optimizer, params, seed=0)
+    kept = EXTRA[kind](clnet)
+    optimizer.state[params[0]]["mine"] = kept
+    state = optimizer.state_dict()
+    if form == "PyTorch":  # whose groups do not say how many parameters they have
+        state["param_groups"] = [
+            {k: v for k, v in group.items() if k != "num_params"} for group in state["param_groups"]
+        ]
+    other, others = made(clnet, "Adam")
+    other.state[others[1]]["gone"] = clnet.ones(7)
+    other.load_state_dict(state)
+    found = other.state[others[0]]
+    assert list(found) == [
+        "step",
+        "exp_avg",
+        "exp_avg_sq",
+        *(["mine"] * (form == "clnet" or kept is not None)),
+    ]
+    assert "gone" not in other.state[others[1]]
+    if kind == "tensor":
+        assert found["mine"].tolist() == [1, 1, 1]
+        assert found["mine"].data_ptr() != kept.data_ptr()
+    elif kind == "dict":
+        assert found["mine"]["x"].tolist() == [1]
+    else:
+        assert found.get("mine") == kept
+    with clnet.no_grad():
+        for x, y in zip(params, others, strict=True):
+            y.copy_(x)
+    for each, own in ((optimizer, params), (other, others)):
+        steps(clnet, each, own, seed=1)
+    for x, y in zip(params, others, strict=True):
+        np.testing.assert_array_equal(x.detach().numpy(), y.detach().numpy())
+
+
+def test_gradients_that_are_set_to_0_are_the_tensors_they_were():
+    p = clnet.ones(2, requires_grad=True)
+    optimizer = clnet.optim.SGD([p], lr=0.1)
+    (p * 3).sum().backward()
+    held = p.grad
+    optimizer.zero_grad(set_to_none=False)
+    assert p.grad is held
+    assert held.tolist() == [0, 0]
+    (p * p).sum().backward(create_graph=True)
+    optimizer.zero_grad(set_to_none=False)
+    assert not p.grad.requires_grad
+    assert p.grad.tolist() == [0, 0]
