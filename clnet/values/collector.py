@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
+from itertools import chain, compress, starmap
+from operator import methodcaller
+from typing import Any
 
 from .process import in_child, process_lock
 
@@ -95,3 +99,24 @@ def collecting_what_is_new() -> Iterator[None]:
     finally:
         if mine:
             gc.unfreeze()
+
+
+def known_objects(find: Callable[..., list[Any]], *args: Any) -> list[Any]:
+    """What ``gc.get_objects`` or ``gc.get_referrers`` gives, without tuples.
+
+    They find tuples that other threads are just making (``tuple(f(x) for x in y)``), of which
+    Python cannot change the length while anybody else holds them: such a thread would get a
+    ``SystemError``. So they go before another thread has its turn: in one call of C's.
+
+    Args:
+        find: the function.
+        *args: what it is called with.
+    """
+    every, found = list[Any](), list[Any]()
+    steps: tuple[Callable[[], Any], ...] = (
+        partial(every.extend, chain.from_iterable(starmap(find, [args]))),
+        partial(found.extend, compress(every, map(id(tuple).__ne__, map(id, map(type, every))))),
+        every.clear,
+    )
+    list(map(methodcaller("__call__"), steps))  # ``tee`` holds some longer
+    return found
