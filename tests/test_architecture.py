@@ -267,6 +267,13 @@ def check_one_door(root: Path) -> list[str]:
     return bad
 
 
+def check_collector(root: Path) -> list[str]:
+    """What finds objects is not called, but given to ``known_objects``."""
+    asked = {"gc.get_objects", "gc.get_referrers"}
+    every = [(source.path, each) for source in clnet_sources(root) for each in source.facts.calls]
+    return [f"{path}:{c.line}: {c.function}(...)" for path, c in every if c.function in asked]
+
+
 def check_environment(root: Path) -> list[str]:
     bad: list[str] = []
     for source in clnet_sources(root):
@@ -383,6 +390,7 @@ CHECKS = [
     check_packages,
     check_dynamic_imports,
     check_one_door,
+    check_collector,
     check_environment,
     check_lengths,
     check_stems,
@@ -490,6 +498,7 @@ VIOLATIONS = [
         {"clnet/array.py": "f = lib.clEnqueueNDRangeKernel"},
         "clEnqueueNDRangeKernel",
     ),
+    (check_collector, {"clnet/array.py": "import gc\ngc.get_objects()"}, "array.py:2: gc.get_obj"),
     (check_environment, {"clnet/array.py": "import os\nos.environ['A']"}, "array.py:2: environ"),
     (check_environment, {"clnet/array.py": "from os import getenv"}, "getenv outside values"),
     (check_lengths, {"clnet/array.py": "x = 1\n" * 601}, "array.py: 601 lines, at most 600"),

@@ -32,6 +32,35 @@ def test_the_collector_goes_on_after_an_error(collecting):
         assert gc.isenabled()
 
 
+def test_the_collector_goes_on_after_an_interrupt_at_the_end(collecting, monkeypatch):
+    gc.enable()
+
+    def interrupted():
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt), paused_collector():
+        patch.setattr(collector, "nobody_froze", interrupted)
+    assert gc.isenabled()
+
+
+def test_the_collector_goes_on_if_the_end_was_not_heard(collecting, monkeypatch):
+    """Ctrl-C before the lock was taken: the next pause knows what is owed."""
+    gc.enable()
+
+    class Never:
+        def __enter__(self):
+            raise KeyboardInterrupt
+
+        def __exit__(self, *exc):
+            pass
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt), paused_collector():
+        patch.setattr(collector, "_LOCK", Never())
+    with paused_collector():
+        assert not gc.isenabled()
+    assert gc.isenabled()
+
+
 def test_a_collector_that_was_off_stays_off(collecting):
     gc.disable()
     with paused_collector():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 import threading
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 import clnet
 from clnet import nn
 from clnet.autodiff.kept_walk import Graph, KeptWalk, KeptWalks, Recorder
+from clnet.device.op_sequence import OpSequence
 from clnet.errors import GradientError, OutOfDeviceMemory
 from clnet.nn import functional as F
 from clnet.ops.machinery.function import Function
@@ -443,3 +445,33 @@ def test_what_another_thread_lets_go_meanwhile_is_told(kept, monkeypatch):
     with pytest.raises(GradientError, match="freed by an earlier backward"):
         clnet.autograd.grad((x.exp() * x.sin()).sum(), x)
     assert kept["runs"] == before
+
+
+def test_a_block_comes_back_once_from_a_walk_that_is_interrupted(kept, device, monkeypatch):
+    """Ctrl-C is heard behind a call: a block that came back twice was two tensors' later."""
+    x = drawn(3000)
+
+    def walk():
+        return clnet.autograd.grad((x.exp().sin() * x.cos()).sum(), x)[0]
+
+    expected = walk().tolist()
+    for _ in range(TIMES):
+        walk()
+    before, give_back = kept["runs"], device.pool.give_back
+
+    def interrupted(block):
+        give_back(block)
+        if sys._getframe(1).f_code is OpSequence.run.__code__:  # not a tensor's finalizer
+            raise KeyboardInterrupt
+
+    loss = (x.exp().sin() * x.cos()).sum()
+    with monkeypatch.context() as patch:
+        patch.setattr(device.pool, "give_back", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            clnet.autograd.grad(loss, x)
+    assert before
+    del loss
+    held = [clnet.empty(3000) for _ in range(12)]
+    places = [y.array.storage.buffer.int_ptr for y in held]
+    assert len({*places}) == len(places)
+    assert walk().tolist() == expected

@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,7 +25,7 @@ from clnet import nn
 from clnet.device.buffer_pool import BufferPool
 from clnet.errors import GradientError
 from clnet.values.arguments import Door, checked
-from clnet.values.collector import collecting_what_is_new, paused_collector
+from clnet.values.collector import collecting_what_is_new, known_objects, paused_collector
 from tests import threads
 from tests.threads import hasty, in_threads, mixed, model_of, numbers
 
@@ -445,3 +446,26 @@ def test_a_context_made_once_is_entered_by_threads_at_once(make, inside):
 
     with hasty():
         assert in_threads(work, THREADS) == [True] * THREADS
+
+
+@pytest.mark.parametrize("way", ["all", "referrers"])
+def test_what_the_collector_knows_takes_no_tuple_from_who_makes_it(way):
+    """A tuple that others hold cannot get its length: who was making it got a SystemError."""
+    begun, going, mine = threading.Event(), threading.Event(), [way]
+    made = list[Any]()
+
+    def parts():
+        yield from (mine, 1, 2)
+        begun.set()
+        going.wait(10)
+        yield 3
+
+    thread = threading.Thread(target=lambda: made.append(tuple(parts())))
+    holder = {"mine": mine}
+    thread.start()
+    assert begun.wait(10)
+    find = known_objects(gc.get_objects) if way == "all" else known_objects(gc.get_referrers, mine)
+    going.set()
+    thread.join()
+    assert made == [(mine, 1, 2, 3)]
+    assert any(each is holder for each in find)

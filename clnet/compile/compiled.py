@@ -9,7 +9,7 @@ from contextlib import nullcontext
 from copy import deepcopy
 from dataclasses import replace
 from functools import partial, wraps
-from threading import RLock
+from threading import RLock, get_ident
 from types import MethodType
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -37,6 +37,7 @@ from .plan import Plan
 from .record import Recorded, record
 from .regions import alive_bytes, memory_is_short
 from .renewal import Renewals
+from .shared_objects import CLAIMS, Claim, claim_beside, wait_beside
 from .spanning import SpanningPlan, devices_of, split
 from .trace import Trace
 from .tracer import Tracer
@@ -86,6 +87,8 @@ class Compiled:
     _always: bool
     _renewals: Renewals
     _calling: Any
+    _running: dict[object, int]
+    _reach: frozenset[object]
     __name__: str
 
     def __init__(
@@ -112,6 +115,8 @@ class Compiled:
             "_always": always,  # whether every call is traced that finds no plan
             "_renewals": Renewals(name, always=always),
             "_calling": RLock(),
+            "_running": {},  # threads of calls that cannot be traced
+            "_reach": frozenset(),  # what was found at the last trace
             "num_traces": 0,
             "__name__": name,
             "__module__": getattr(function, "__module__", None),
@@ -149,7 +154,7 @@ class Compiled:
             if not self.lenient:
                 raise
             self._give_up((), error)
-            return self._function(*args, **kwargs)
+            return self._as_written(args, kwargs)
         device = tensors[0].device if tensors else current_device()
         modes = (
             device,
@@ -162,7 +167,7 @@ class Compiled:
         )
         key = (guards, modes)
         if self._eager and key in self._eager:
-            return self._function(*args, **kwargs)
+            return self._as_written(args, kwargs)
         try:
             done = self._replayed(key, tensors, given, numbers)
             if done is None:
@@ -171,11 +176,25 @@ class Compiled:
             if not self.lenient:
                 raise
             self._give_up(key, error)
-            return self._function(*args, **kwargs)
+            return self._as_written(args, kwargs)
         if done is None:
+            if self._running:
+                return self._as_written(args, kwargs)
             with self._calling:
+                wait_beside(self._reach)
                 return self._function(*args, **kwargs)
         return done.result
+
+    def _as_written(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """What a call gives that cannot be traced: beside others, but beside no trace."""
+        own = object()
+        try:
+            with self._calling:
+                wait_beside(self._reach)
+                self._running[own] = get_ident()
+            return self._function(*args, **kwargs)
+        finally:
+            self._running.pop(own, None)
 
     def _give_up(self, key: Any, error: TraceError) -> None:
         """Leave calls of a signature uncompiled, and say so once."""
@@ -279,16 +298,22 @@ class Compiled:
         if kept is None:
             return None
         for plan, finish in kept.entries:
-            alone = self._calling if plan.acts else _BESIDE
+            acts = plan.acts or finish.assigns
+            alone = self._calling if acts else _BESIDE
             with alone, plan.turn(), plan.lock:  # what made a plan valid stays so until it has run
-                more = finish.gradients(given) if plan.valid(numbers) else None
-                if more is not None and finish.fits(whole := [*given, *more]):
-                    kept.touch()
-                    if self._renewals.owed:
-                        self._renewals.repay()
-                    finish.part(given)
-                    arrays = _run(plan, [*tensors, *more], whole)
-                    return _Done(finish.results(arrays, whole))
+                claim = claim_beside(finish.reach)
+                if claim is None or not acts:
+                    more = finish.gradients(given) if plan.valid(numbers) else None
+                    if more is not None and finish.fits(whole := [*given, *more]):
+                        kept.touch()
+                        if self._renewals.owed:
+                            self._renewals.repay()
+                        finish.part(given)
+                        arrays = _run(plan, [*tensors, *more], whole)
+                        return _Done(finish.results(arrays, whole))
+            if claim is not None:  # another function's trace changes what this one finds
+                claim.wait()
+                return self._replayed(key, tensors, given, numbers)
         return None
 
     def _anew(
@@ -305,9 +330,11 @@ class Compiled:
             if numbers and self._varied.loosened(modes, *call):
                 return _Done(self(*call[0], **call[1]))
             done = self._replayed(key, tensors, given, numbers)  # another thread's plan
-            if done is None and not self._renewals.spares(stacklevel=3):
-                done = self._traced(key, call, tensors, given)
-            return done
+            if done is not None or self._renewals.spares(stacklevel=3):
+                return done
+            if not {*self._running.values()} <= {get_ident()}:  # others see what a trace puts there
+                return None
+            return self._traced(key, call, tensors, given)
 
     def _traced(
         self,
@@ -317,10 +344,24 @@ class Compiled:
         given: list[Tensor],
     ) -> _Done:
         """What a new plan gives."""
+        claim = Claim()
+        try:
+            return self._traced_alone(key, call, tensors, given, claim)
+        finally:
+            CLAIMS.pop(claim, None)
+
+    def _traced_alone(
+        self,
+        key: Any,
+        call: tuple[tuple[Any, ...], dict[str, Any]],
+        tensors: list[Tensor],
+        given: list[Tensor],
+        claim: Claim,
+    ) -> _Done:
         self._renewals.begin(self._drop_outdated(key), self._plans)
         _, modes = key
         device, *_ = modes
-        plan, finish = self._trace(*call, device)
+        plan, finish = self._trace(*call, device, claim)
         # What it must know of numbers that are arguments tells calls apart from now on.
         _, _, guards, _ = looked_at(*call, self._varied.loose)
         key = (guards, modes)
@@ -328,7 +369,7 @@ class Compiled:
             # By another thread meanwhile: once more, undisturbed.
             more = finish.gradients(given)
             if more is None or not plan.gradients_unchanged():
-                plan, finish = self._trace(*call, device)
+                plan, finish = self._trace(*call, device, claim)
                 more = finish.gradients(given)
             if more is None:
                 law = "gradients that the function finds are others when it was traced"
@@ -365,6 +406,7 @@ class Compiled:
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
         device: Device,
+        claim: Claim,
         *,
         stiff: bool = False,
     ) -> tuple[AnyPlan, Finish]:
@@ -373,7 +415,8 @@ class Compiled:
         Numbers vary unless some code took none but Python's own: then the function is called once
         more, and is ``stiff`` ever after.
         """
-        outer = Outer(self._function, (*args, *kwargs.values()))
+        outer = claim.found(lambda: Outer(self._function, (*args, *kwargs.values())))
+        self._reach = claim.reach
         numbers = self._varied.numbers(outer, stiff=stiff)
         varies = bool(numbers or numbers.loose)
         try:
@@ -381,7 +424,7 @@ class Compiled:
                 recorded, plan = self._recorded(outer, numbers, args, kwargs, device)
         except LeftOut:  # each time less is left that could be
             outer.undo()
-            return self._trace(args, kwargs, device, stiff=stiff)
+            return self._trace(args, kwargs, device, claim, stiff=stiff)
         except Exception as error:
             refused = varies and not stiff and is_refusal(error)
             if refused or isinstance(error, TraceError):
@@ -393,8 +436,8 @@ class Compiled:
             self.num_traces += 1
             back = recorded.backward
             on_tape = None if back is None else Differentiable(plan, back, self._planned_backward)
-            return plan, Finish(recorded, on_tape, recorded.tracer.asked)
-        found = self._trace(args, kwargs, device, stiff=True)
+            return plan, Finish(recorded, on_tape, recorded.tracer.asked, claim.reach)
+        found = self._trace(args, kwargs, device, claim, stiff=True)
         self._varied.stiff = True
         return found
 

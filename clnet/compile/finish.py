@@ -16,12 +16,23 @@ __all__ = ["Finish"]
 
 
 class Finish:
-    """Makes what the function returns of a plan's results and the tensors it was called with."""
+    """Makes what the function returns of a plan's results and the tensors it was called with.
+
+    Attributes:
+        assigns: whether it puts tensors into objects outside.
+        reach: what tells the objects that the function finds from others.
+    """
 
     def __init__(
-        self, recorded: Recorded, on_tape: Differentiable | None, asked: Sequence[Any]
+        self,
+        recorded: Recorded,
+        on_tape: Differentiable | None,
+        asked: Sequence[Any],
+        reach: frozenset[object],
     ) -> None:
         self._recorded = recorded
+        self.assigns = bool(recorded.assigned or recorded.written)
+        self.reach = reach
         self._on_tape = on_tape
         self._asked = tuple(asked)
         self._states = States(recorded.written)

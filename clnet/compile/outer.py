@@ -16,6 +16,7 @@ from ..device import Storage
 from ..tensor import Tensor
 from ..values.programs import NAMES, is_plain
 from ..values.settings import environment
+from ..values.varying import is_varying
 from .drawn import GENERATORS, generators, put_back
 from .fingerprint import CONTAINERS, MANY_PARTS, MOST_PARTS, PLAIN, fingerprint, told_safely
 from .numbers import Slot, is_number
@@ -60,6 +61,7 @@ class Outer:
         names: those in the code of the function and its helpers.
         types: whether that asks which type a number has.
         optimizers, schedulers: those that were found.
+        reach: what tells the objects that were found, and the places of numbers, from others.
     """
 
     def __init__(self, function: Any, args: Iterable[Any] = ()) -> None:
@@ -82,6 +84,7 @@ class Outer:
         self._places += (_context(variable) for variable in found.contexts)
         self._places += _surroundings(code)
         self.optimizers, self.schedulers = found.optimizers, [*found.schedulers.values()]
+        self.reach = frozenset((*_identities(found), *_slots(self._places, code.writes)))
         self.types, self._overlooked = code.types, found.looked >= MOST_OBJECTS
         self._restored = [(place, _copied(place())) for place in self._places]
         drawn = (v for place in self._places if isinstance(v := place(), GENERATORS))
@@ -340,6 +343,24 @@ def _reached(
         for _, _, value in [*found.settings(code.names)]:
             found.add(value)
     return code, found
+
+
+def _identities(found: Objects) -> Iterator[int]:
+    """Of the objects in which a function may leave something."""
+    yield from found.ours
+    yield from found.schedulers
+    for each in (*(owner for owner, *_ in found.owners), *found.layers, *found.optimizers):
+        yield id(each)
+
+
+def _slots(places: Iterable[partial[Any]], written: Set[str]) -> Iterator[object]:
+    """What tells variables in which a function may leave something from others, and containers."""
+    for place in places:
+        slot, value = slot_of(place), place()
+        if slot is not None and (slot.key in written or is_number(value) or is_varying(value)):
+            yield slot.name
+        elif type(value) in CONTAINERS:
+            yield id(value)
 
 
 def _is_large(value: Any) -> bool:

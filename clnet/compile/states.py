@@ -13,6 +13,7 @@ from ..array import Array
 from ..device import Storage
 from ..tensor import Tensor
 from ..values.changes import PLACES
+from ..values.collector import known_objects
 from .tracer import entry
 
 __all__ = ["States"]
@@ -132,13 +133,14 @@ def _others(held: Tensor, since: tuple[int, int] | None) -> list[Tensor]:
     if since == (0, 0):
         return []
     if since is not None and min(since) >= 0:
-        young = (x for k in _YOUNG for x in gc.get_objects(generation=k))
+        young = (x for k in _YOUNG for x in known_objects(gc.get_objects, k))
         found = [*_at(storage, young, held)]
         arrays = {id(x.array) for x in found} - {id(array)}
         if (sum(x.array is array for x in found), len(arrays)) == since:
             return found
-    looking = [x for x in gc.get_referrers(storage) if issubclass(type(x), Array)]
-    return [*_at(storage, gc.get_referrers(*looking), held)]
+    referrers = known_objects(gc.get_referrers, storage)
+    looking = [x for x in referrers if issubclass(type(x), Array)]
+    return [*_at(storage, known_objects(gc.get_referrers, *looking), held)]
 
 
 def _at(storage: Storage, among: Iterable[Any], held: Tensor) -> Iterator[Tensor]:
@@ -152,8 +154,8 @@ def _at(storage: Storage, among: Iterable[Any], held: Tensor) -> Iterator[Tensor
 
 def _is_of_module(x: Tensor) -> bool:
     """Whether a tensor is an attribute of a module."""
-    tables = [table for table in gc.get_referrers(x) if type(table) is dict]
-    for owner in gc.get_referrers(*tables) if tables else ():
+    tables = [t for t in known_objects(gc.get_referrers, x) if type(t) is dict]
+    for owner in known_objects(gc.get_referrers, *tables) if tables else ():
         if getattr(type(owner), "_clnet_tells_changes", False):
             return True
         if type(owner) is dict and any(owner.get("_buffers") is table for table in tables):

@@ -188,8 +188,8 @@ class OpSequence:
                         launch.set(memory, lend)
                         last = enqueue(launch.handle, launch.global_size, launch.local_size)
                     for register, nbytes in op.freed:
-                        give_back((buffers[register], nbytes))
-                        buffers[register] = None
+                        buffer, buffers[register] = buffers[register], None
+                        give_back((buffer, nbytes))  # once: Ctrl-C is heard behind the call
                 if behind is not None:
                     behind(place)
         except BaseException as error:
@@ -204,6 +204,6 @@ class OpSequence:
         for ops in self._parts:
             for op, _ in ops:
                 for register, nbytes in op.made:
-                    if memory.buffers[register] is not None:
-                        self._device.pool.give_back((memory.buffers[register], nbytes))
-                        memory.buffers[register] = None
+                    buffer, memory.buffers[register] = memory.buffers[register], None
+                    if buffer is not None:
+                        self._device.pool.give_back((buffer, nbytes))

@@ -541,9 +541,9 @@ class Queue:
     @contextmanager
     def observe(self, observer: Observer) -> Iterator[None]:
         """Let ``observer`` see every command while the body runs."""
-        with self.lock:
-            self._set_observers((*self._watch.observers, observer))
         try:
+            with self.lock:
+                self._set_observers((*self._watch.observers, observer))
             yield
         finally:
             if not INHERITANCE.lost:  # a forked child leaves what its parent had entered
@@ -551,8 +551,11 @@ class Queue:
                     self._set_observers([o for o in self._watch.observers if o is not observer])
 
     def _set_observers(self, observers: Sequence[Observer]) -> None:
-        wanted = any(o.profiling for o in observers)
-        if wanted != any(o.profiling for o in self._watch.observers):
+        both = (observers, self._watch.observers)
+        wanted, before = (any(o.profiling for o in each) for each in both)
+        if not wanted:  # first: who is interrupted meanwhile leaves nobody who looks on
+            self._watch.set(observers)
+        if wanted != before:
             self.wait()
             properties = [cl.command_queue_properties.PROFILING_ENABLE] if wanted else []
             self._queue = cl.CommandQueue(self._context, self._device, *properties)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 from ..values import mode
 from .launch import Launch, Scratch, Storage
@@ -50,7 +50,6 @@ class Observer(Protocol):
         ...
 
 
-@runtime_checkable
 class CallObserver(Protocol):
     """An observer that wants to hear of the calls into OpenCL, too."""
 
@@ -81,8 +80,8 @@ class Watch:
 
     def set(self, observers: Sequence[Observer]) -> None:
         """Have these look on from now."""
-        self.observers = tuple(observers)
-        self.callees = tuple(o for o in observers if isinstance(o, CallObserver))
+        callees: Any = tuple([o for o in observers if hasattr(o, "call")])
+        self.observers, self.callees = tuple(observers), callees
 
     def call(self, name: str, start: float) -> None:
         """Tell who wants to know that a call has just ended.

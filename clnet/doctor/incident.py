@@ -18,6 +18,7 @@ from dataclasses import asdict
 from ..compile import Plan
 from ..device import Device, Record, on_open, opened_devices
 from ..errors import ClnetError, DataBoundsError, DataDomainError, LinAlgError
+from ..values.collector import known_objects
 from ..values.settings import SETTINGS
 from .report import versions
 
@@ -88,7 +89,7 @@ def incident(device: Device, diary: Diary, error: BaseException | None) -> str:
     parts += ["## Last commands", "", *map(_line, diary.commands), ""]
     parts += _kernel(diary)
     # Nobody keeps a list of plans; the collector knows them. Other objects are not to be asked.
-    plans = [x for x in gc.get_objects() if type(x) is Plan][-_MOST_PLANS:]
+    plans = [x for x in known_objects(gc.get_objects) if type(x) is Plan][-_MOST_PLANS:]
     for plan in plans:
         parts += ["## A plan", "", "```text", plan.explain(), "```", ""]
     return "\n".join(parts)

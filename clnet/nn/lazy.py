@@ -12,6 +12,7 @@ from ..tensor import Tensor
 from ..values import mode
 from ..values.arguments import checked
 from ..values.dtypes import DType
+from ..values.process import process_lock
 from .conv import (
     Conv1d,
     Conv2d,
@@ -42,6 +43,9 @@ __all__ = [
     "LazyInstanceNorm3d",
     "LazyLinear",
 ]
+
+_LOCK = process_lock()
+"""Held while parameters get their shapes: a server's threads may all bring the first input."""
 
 
 class LazyModuleMixin(Module):
@@ -91,15 +95,18 @@ class LazyModuleMixin(Module):
                 "a lazy layer has its shapes before it is compiled",
                 remedy="Call the module once with an example first",
             )
-        self.initialize_parameters(*args, **kwargs)
-        if self.has_uninitialized_params():
-            raise ArgumentError(
-                type(self).__name__, "initialize_parameters gives all parameters their shapes"
-            )
-        self._initialize_hook.remove()
-        del self._initialize_hook
-        if self.cls_to_become is not None:
-            object.__setattr__(self, "__class__", self.cls_to_become)
+        with _LOCK:
+            if "_initialize_hook" not in vars(self):  # another thread was first
+                return
+            self.initialize_parameters(*args, **kwargs)
+            if self.has_uninitialized_params():
+                raise ArgumentError(
+                    type(self).__name__, "initialize_parameters gives all parameters their shapes"
+                )
+            self._initialize_hook.remove()
+            del self._initialize_hook
+            if self.cls_to_become is not None:
+                object.__setattr__(self, "__class__", self.cls_to_become)
 
 
 def _axis(module: Module, x: Tensor, axis: int, least: int) -> int:

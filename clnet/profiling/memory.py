@@ -30,6 +30,7 @@ from ..errors import ArgumentError, ClnetError
 from ..nn import Module, Parameter
 from ..nn.parameter import UninitializedTensorMixin
 from ..tensor import Tensor
+from ..values.collector import known_objects
 
 _ROWS = 12
 # Of these a line says more than a shape; the others have a path.
@@ -220,7 +221,8 @@ def _found(device: Device) -> tuple[dict[int, tuple[str, str]], list[Storage]]:
     """
     by_role: dict[_Role, list[Any]] = {role: [] for role in _Role}
     places: dict[int, list[Any] | None] = {}
-    for each in gc.get_objects():  # a type is asked once: a process has millions of objects
+    # A type is asked once: a process has millions of objects.
+    for each in known_objects(gc.get_objects):
         kind = type(each)
         if id(kind) not in places:
             role = _role(kind)

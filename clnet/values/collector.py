@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
+from itertools import chain, compress, starmap
+from operator import methodcaller
+from typing import Any, ClassVar
 
 from .process import in_child, process_lock
 
@@ -32,21 +36,22 @@ def nobody_froze() -> bool:
 
 
 class _Pause:
-    """How many bodies run just now, in all threads, and whether the collector ran before them.
+    """Bodies that run just now, in all threads, and whether the collector goes on behind the last.
 
     And how many more calls of :func:`nobody_froze` believe that somebody did.
     """
 
-    depth = 0
-    enabled = False
+    bodies: ClassVar[dict[object, None]] = {}
+    owed = False
     believed = 0
 
     @classmethod
     def end(cls) -> None:
-        """In a forked child the bodies of other threads never end."""
-        if cls.depth and cls.enabled:
+        """No body runs any more: in a forked child those of other threads never end."""
+        if cls.owed:
             gc.enable()
-        cls.depth = 0
+        cls.bodies.clear()
+        cls.owed = False
 
 
 in_child(_Pause.end)
@@ -60,21 +65,23 @@ def paused_collector() -> Iterator[None]:
     of tracing, which leave no circles, that was a fifth of the time. What the body made counts as
     old afterwards, so that the next two searches, which are for young objects, do not begin there.
     """
-    with _LOCK:
-        if _Pause.depth == 0:
-            _Pause.enabled = gc.isenabled()
-            gc.disable()
-        _Pause.depth += 1
+    own = object()
     try:
+        with _LOCK:
+            _Pause.owed = _Pause.owed or gc.isenabled()
+            _Pause.bodies[own] = None
+            gc.disable()
         yield
     finally:
+        _Pause.bodies.pop(own, None)  # one call of C's: before it no Ctrl-C is heard
         with _LOCK:
-            _Pause.depth = max(_Pause.depth - 1, 0)
-            if nobody_froze():
-                gc.freeze()
-                gc.unfreeze()
-            if _Pause.depth == 0 and _Pause.enabled:
-                gc.enable()
+            try:
+                if nobody_froze():
+                    gc.freeze()
+                    gc.unfreeze()
+            finally:
+                if not _Pause.bodies:
+                    _Pause.end()
 
 
 @contextmanager
@@ -95,3 +102,24 @@ def collecting_what_is_new() -> Iterator[None]:
     finally:
         if mine:
             gc.unfreeze()
+
+
+def known_objects(find: Callable[..., list[Any]], *args: Any) -> list[Any]:
+    """What ``gc.get_objects`` or ``gc.get_referrers`` gives, without tuples.
+
+    They find tuples that other threads are just making (``tuple(f(x) for x in y)``), of which
+    Python cannot change the length while anybody else holds them: such a thread would get a
+    ``SystemError``. So they go before another thread has its turn: in one call of C's.
+
+    Args:
+        find: the function.
+        *args: what it is called with.
+    """
+    every, found = list[Any](), list[Any]()
+    steps: tuple[Callable[[], Any], ...] = (
+        partial(every.extend, chain.from_iterable(starmap(find, [args]))),
+        partial(found.extend, compress(every, map(id(tuple).__ne__, map(id, map(type, every))))),
+        every.clear,
+    )
+    list(map(methodcaller("__call__"), steps))  # ``tee`` holds some longer
+    return found

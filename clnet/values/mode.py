@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from contextvars import ContextVar, Token
 from dataclasses import dataclass, field, fields
 from threading import local
@@ -125,7 +124,12 @@ def begin(owner: object, **changes: Any) -> None:
     For objects that programs make once and enter again and again, within each other and in several
     threads at once: ``context = clnet.no_grad()``.
     """
-    _BLOCKS.tokens.setdefault(id(owner), []).append(enter(**changes))
+    before = _MODE.get()
+    try:
+        _BLOCKS.tokens.setdefault(id(owner), []).append(enter(**changes))
+    except BaseException:  # Ctrl-C is heard behind calls, and who is not in has nothing to leave
+        _MODE.set(before)
+        raise
 
 
 def end(owner: object) -> None:
@@ -136,11 +140,14 @@ def end(owner: object) -> None:
     tokens = _BLOCKS.tokens.get(id(owner))
     if not tokens:
         return
-    token = tokens.pop()
+    # First of all, and not in Python's ``suppress``: Ctrl-C may be heard behind every call.
+    try:  # noqa: SIM105
+        leave(tokens[-1])
+    except (RuntimeError, ValueError):  # ended before, or begun in another task of asyncio's
+        pass
+    tokens.pop()
     if not tokens:
         del _BLOCKS.tokens[id(owner)]
-    with suppress(ValueError):  # begun in another context of this thread's: a task's of asyncio
-        leave(token)
 
 
 restore = _MODE.set
@@ -164,8 +171,12 @@ class using:  # noqa: N801 - called as a function is
         self._changes = changes
 
     def __enter__(self) -> Mode:
-        made = _changed(self._changes)
-        self._token = _MODE.set(made)
+        made, before = _changed(self._changes), _MODE.get()
+        try:
+            self._token = _MODE.set(made)
+        except BaseException:  # as in ``begin``
+            _MODE.set(before)
+            raise
         return made
 
     def __exit__(self, *exc: object) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+from threading import Event, Thread
+from time import sleep
 
 import numpy as np
 import pytest
@@ -236,3 +238,25 @@ def test_forward_hooks_see_keywords_come_first_and_after_errors():
     module.register_forward_pre_hook(lambda m, args, kwargs: args, with_kwargs=True)
     with pytest.raises(ArgumentError, match="args, kwargs"):
         module(clnet.ones(2), y=clnet.ones(2))
+
+
+def test_the_first_inputs_come_in_several_threads():
+    """One gives the shapes; the others wait, and find a layer as any other."""
+    entered, met = Event(), list[bool]()
+
+    class Slow(nn.LazyLinear):
+        def initialize_parameters(self, x):
+            met.append(entered.is_set())
+            entered.set()
+            sleep(0.02)
+            super().initialize_parameters(x)
+
+    layer, found = Slow(2), list[tuple[int, ...]]()
+    threads = [Thread(target=lambda: found.append(layer(clnet.ones(5, 3)).shape)) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [(5, 2)] * 3
+    assert met == [False]
+    assert type(layer) is nn.Linear

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import clnet
-from clnet.device import Call, Command
+from clnet.device import Call, Command, Watch
 from clnet.nn import functional as F
 from clnet.profiling import Limits, Total, known_limits, limits, measured_limits
 from clnet.profiling.chrome_trace import events
@@ -291,3 +291,21 @@ def test_where_python_has_no_resource_module_nothing_is_made_up():
     assert found.stdout.startswith("True None None\n")
     assert "page faults: unknown" in found.stdout
     assert "peak RSS unknown" in found.stdout
+
+
+@pytest.mark.parametrize("end", [False, True])
+def test_nobody_looks_on_after_an_interrupt(device, monkeypatch, end):
+    """Ctrl-C just when the observers were set, or when the last one was taken away."""
+    watch, own = device.queue._watch, Watch.set
+
+    def interrupted(self, observers):
+        own(self, observers)
+        if bool(observers) is not end:
+            monkeypatch.undo()
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Watch, "set", interrupted)
+    with pytest.raises(KeyboardInterrupt), clnet.profile():
+        clnet.ones(3)
+    assert watch.observers == ()
+    assert watch.callees == ()
