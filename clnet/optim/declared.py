@@ -28,7 +28,7 @@ from .recorded import update_on_tape
 from .restart import begun, made, optimiser_as_it_is
 from .state_form import beside, checked_groups, entry_of, groups_of, is_counted, step_tensor, taken
 from .update_rule import maximized, put_back, scalar_names, scalars_of, withheld
-from .written import plain_groups
+from .written import copied, plain_groups
 
 MOST_UNSETTLED = 16
 """Steps of which the host need not know yet whether the device skipped them."""
@@ -403,6 +403,9 @@ class DeclaredOptimizer(Optimizer):
                         value = self._first_state(p, group)[name]
                     given = isinstance(value, Tensor)
                     own.copy_(value if given else tensor(value, device=own.device))
+                # What a program keeps beside, as Lookahead its slow weights.
+                more = {k: v for k, v in entry.items() if k not in {*after, *self.derived}}
+                kept.complete({k: copied(k, v, p) for k, v in more.items()})
         self._num_changes += 1
         self._opt_called = any(self._kept(p).count for p in self._params())  # behind those steps
 
@@ -498,9 +501,9 @@ class DeclaredOptimizer(Optimizer):
         kept = [self._kept_after(p, own, new) for own, new in after for p in own["params"]]
         for i, (now, entry) in enumerate(zip(kept, saved, strict=True)):
             shapes = {key: tuple(t.shape) for key, t in now.items() if isinstance(t, Tensor)}
-            found = {k: tuple(v.shape) for k, v in (entry or {}).items() if k not in self.derived}
+            found = {k: tuple(v.shape) for k, v in (entry or {}).items() if k in shapes}
             if pytorchs:  # without what it has not begun, with what follows from the step here
-                found = {k: found.get(k, shape) for k, shape in shapes.items()}
+                found = {**shapes, **found}
             if entry is None or "step" not in entry or found != shapes:
                 raise CheckpointError(
                     name, f"the state of parameter {i} does not fit", state=found, optimiser=shapes

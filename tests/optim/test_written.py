@@ -461,3 +461,23 @@ def test_a_class_completes_what_is_loaded(kind):
     assert "added" not in first.param_groups[0]
     if kind == "written":  # floats get the parameter's dtype, but for what the class says
         assert second.state[p]["half"].dtype == clnet.bfloat16
+
+
+def test_what_a_program_keeps_beside_is_loaded():
+    first, second = (clnet.nn.Parameter(clnet.ones(2)) for _ in range(2))
+    saved, loaded = clnet.optim.AdamW([first]), clnet.optim.AdamW([second])
+    first.grad = clnet.ones(2)
+    saved.step()
+    saved.state[first]["slow"] = clnet.full((2,), 3.0)
+    saved.state[first]["seen"] = 5
+    loaded.load_state_dict(saved.state_dict())
+    saved.state[first]["slow"].fill_(4.0)
+    assert loaded.state[second]["slow"].tolist() == [3.0, 3.0]
+    assert loaded.state[second]["seen"] == 5
+    second.grad = clnet.ones(2)
+    loaded.step()
+    assert int(loaded.state[second]["step"]) == 2
+    short = saved.state_dict()
+    del short["state"][0]["exp_avg"]
+    with pytest.raises(CheckpointError, match="does not fit"):
+        loaded.load_state_dict(short)
