@@ -127,3 +127,33 @@ def test_names_that_old_packages_import():
     module = importlib.import_module("clnet.optim.optimizer")
     assert repr(module.required) == "<required parameter>"
     assert module._params_t is module.ParamsT
+
+
+@pytest.mark.parametrize("size", [1, 3, 4, 5])
+def test_responses_across_maps(size):
+    x = np.random.default_rng(0).standard_normal((2, 7, 3, 2))
+    reach = (size - 1) // 2
+    squares = [(x[:, max(c - reach, 0) : c + reach + 1] ** 2).sum(1) for c in range(7)]
+    expected = x / (2 + 0.5 / size * np.stack(squares, 1)) ** 0.6
+    layer = nn.CrossMapLRN2d(size, 0.5, 0.6, 2)
+    np.testing.assert_allclose(layer(clnet.tensor(x)).numpy(), expected, rtol=1e-12)
+    assert repr(layer) == f"CrossMapLRN2d({size}, alpha=0.5, beta=0.6, k=2)"
+
+
+def test_names_that_packages_import():
+    x = clnet.tensor([0.125, 1.0])
+    kept = str(x)
+    with clnet._tensor_str.printoptions(precision=1, sci_mode=True):
+        assert str(x) == "tensor([1.2e-01, 1.0e+00])"
+    with pytest.raises(ZeroDivisionError), clnet._tensor_str.printoptions(profile="short"):
+        raise ZeroDivisionError
+    assert str(x) == kept
+    gelu = clnet.nn.modules.transformer._get_activation_fn("gelu")
+    assert gelu(x).tolist() == clnet.nn.functional.gelu(x).tolist()
+    with pytest.raises(ArgumentError, match="'relu', 'gelu'"):
+        clnet.nn.modules.transformer._get_activation_fn("tanh")
+    batch = clnet.utils.data._utils.collate.collate_tensor_fn([x, x + 1])
+    assert batch.tolist() == [[0.125, 1.0], [1.125, 2.0]]
+    assert clnet.cuda.get_arch_list() == []
+    kind = clnet.ones(1).device.type
+    assert clnet._C._get_accelerator().type == clnet._C._get_default_device() == kind

@@ -50,6 +50,7 @@ __all__ = [
     "device",
     "device_count",
     "empty_cache",
+    "get_arch_list",
     "get_device_capability",
     "get_device_name",
     "get_device_properties",
@@ -141,6 +142,11 @@ def get_device_capability(device: Any = None) -> tuple[int, int]:
     """
     _device()
     return (0, 0)
+
+
+def get_arch_list() -> list[str]:
+    """None: nothing was compiled for a kind of device."""
+    return []
 
 
 class _Properties:

@@ -6,7 +6,7 @@ from types import ModuleType
 from typing import Any
 
 from ..autodiff.axes import hidden as _functorch  # noqa: F401 - for packages
-from ..device import DeviceName
+from ..device import DeviceName, current_device
 from ..errors import ClnetError, LinAlgError
 from ..face.attribute import destination
 from ..face.subclass import disabled as _disabled_torch_function_impl  # noqa: F401 - for packages
@@ -100,6 +100,16 @@ def _parse_to(*args: Any, **kwargs: Any) -> tuple[Any, Any, bool, None]:
     device, dtype = destination("to", args, kwargs)
     device = DeviceName(device) if isinstance(device, str) else device
     return device, dtype, bool(kwargs.get("non_blocking")), None
+
+
+def _get_accelerator() -> DeviceName:  # for packages
+    """The kind of the current device: an accelerator, or the host's processors."""
+    return DeviceName(current_device().type)
+
+
+def _get_default_device() -> str:  # for packages
+    """The kind of device that new tensors are on."""
+    return current_device().type
 
 
 def _is_torch_function_mode_enabled() -> bool:  # for packages

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
 
-from ..face.text import PrintOptions, closed, elements_of, suffixes_of
+from ..face.text import PrintOptions, closed, elements_of, set_printoptions, suffixes_of
 from ..tensor import Tensor
 
-__all__ = ["PRINT_OPTS"]
+__all__ = ["PRINT_OPTS", "printoptions"]
 
 PRINT_OPTS = PrintOptions
 
@@ -33,3 +35,20 @@ def _str_intern(  # for packages
     """The text of a tensor, perhaps with another text for its elements."""
     contents = _tensor_str(inp, len("tensor(")) if tensor_contents is None else tensor_contents
     return closed(f"tensor({contents}", suffixes_of(inp, device=False))
+
+
+@contextmanager
+def printoptions(**kwargs: Any) -> Iterator[None]:
+    """A block in which tensors' texts look as ``set_printoptions`` of these settings says.
+
+    Args:
+        kwargs: the settings, by name.
+    """
+    names = ("precision", "threshold", "edgeitems", "linewidth", "sci_mode")
+    before = {name: getattr(PrintOptions, name) for name in names}
+    try:
+        set_printoptions(**kwargs)
+        yield
+    finally:
+        for name, value in before.items():
+            setattr(PrintOptions, name, value)

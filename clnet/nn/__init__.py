@@ -55,7 +55,7 @@ _LATER = {
     "dropout": "AlphaDropout Dropout Dropout1d Dropout2d Dropout3d FeatureAlphaDropout",
     "fold": "Fold Unfold",
     "grad": "",
-    "group_norm": "GroupNorm InstanceNorm1d InstanceNorm2d InstanceNorm3d LayerNorm "
+    "group_norm": "CrossMapLRN2d GroupNorm InstanceNorm1d InstanceNorm2d InstanceNorm3d LayerNorm "
     "LocalResponseNorm RMSNorm",
     "lazy": "LazyBatchNorm1d LazyBatchNorm2d LazyBatchNorm3d LazyConv1d LazyConv2d LazyConv3d "
     "LazyConvTranspose1d LazyConvTranspose2d LazyConvTranspose3d LazyInstanceNorm1d "

@@ -19,6 +19,7 @@ from .norm import Normalization
 from .op_layer import OpLayer
 
 __all__ = [
+    "CrossMapLRN2d",
     "GroupNorm",
     "InstanceNorm1d",
     "InstanceNorm2d",
@@ -216,6 +217,19 @@ class LocalResponseNorm(OpLayer):
 
     def extra_repr(self) -> str:
         return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
+
+
+class CrossMapLRN2d(LocalResponseNorm):
+    """As :class:`LocalResponseNorm`, over as many channels before a channel as behind it.
+
+    Of an even ``size`` these are one less, whose sum is divided by ``size`` all the same. PyTorch's
+    layer keeps the first channel in the sums of all channels behind; here sums are of neighbours.
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        neighbours = self.size - 1 + self.size % 2
+        share = self.alpha * neighbours / self.size
+        return ops.local_response_norm(x, neighbours, alpha=share, beta=self.beta, k=self.k)
 
 
 class _InstanceNorm(Normalization):

@@ -547,6 +547,11 @@ def _activation(name: str, activation: str | Activation) -> Activation:
     return known[activation]
 
 
+def _get_activation_fn(activation: str) -> Activation:  # for packages
+    """The function of PyTorch's two names of activations."""
+    return _activation("_get_activation_fn", activation)
+
+
 def _copies(name: str, layer: Module, num_layers: int) -> ModuleList:
     if not 1 <= num_layers <= 10_000:
         raise ArgumentError(name, "num_layers lies between 1 and 10,000", num_layers=num_layers)

@@ -28,7 +28,6 @@ from .recorded import update_on_tape
 from .restart import begun, made, optimiser_as_it_is
 from .state_form import (
     beside,
-    beside_of,
     checked_groups,
     entry_of,
     groups_of,
@@ -37,7 +36,7 @@ from .state_form import (
     taken,
 )
 from .update_rule import maximized, put_back, scalar_names, scalars_of, withheld
-from .written import plain_groups
+from .written import copied, plain_groups
 
 MOST_UNSETTLED = 16
 """Steps of which the host need not know yet whether the device skipped them."""
@@ -412,8 +411,9 @@ class DeclaredOptimizer(Optimizer):
                         value = self._first_state(p, group)[name]
                     given = isinstance(value, Tensor)
                     own.copy_(value if given else tensor(value, device=own.device))
+                # What a program keeps beside, as Lookahead its slow weights.
                 known = ("step", *self.derived, *kept.tensors())
-                kept.complete({k: beside_of(p, v) for k, v in entry.items() if k not in known})
+                kept.complete({k: copied(k, v, p) for k, v in entry.items() if k not in known})
         self._num_changes += 1
         self._opt_called = any(self._kept(p).count for p in self._params())  # behind those steps
 
@@ -512,7 +512,7 @@ class DeclaredOptimizer(Optimizer):
             found = {k: getattr(v, "shape", None) for k, v in (entry or {}).items() if k in shapes}
             found = {k: None if shape is None else tuple(shape) for k, shape in found.items()}
             if pytorchs:  # without what it has not begun, with what follows from the step here
-                found = {k: found.get(k, shape) for k, shape in shapes.items()}
+                found = {**shapes, **found}
             if entry is None or "step" not in entry or found != shapes:
                 raise CheckpointError(
                     name, f"the state of parameter {i} does not fit", state=found, optimiser=shapes

@@ -115,6 +115,7 @@ def around_loading(load_state_dict: Callable[[Any, Any], None]) -> Callable[[Any
             load_state_dict(self, own_state(self, state))
         finally:
             hooks.running = False
+        self._complete_loaded()
         for hook in tuple(hooks.after_loading.values()):
             hook(self)
         return None

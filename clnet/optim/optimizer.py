@@ -205,6 +205,14 @@ class Optimizer(Hooked):
         load_state(self, state)
         self._num_changes += 1
 
+    def _complete_loaded(self) -> None:
+        """Let a user's ``__setstate__`` have its say of what was loaded, as in PyTorch.
+
+        It gives older states settings they lack, and state tensors a dtype of their own.
+        """
+        if type(self).__setstate__ is not Optimizer.__setstate__:
+            self.__setstate__({"state": self.state, "param_groups": self.param_groups})
+
     def _params(self) -> list[Tensor]:
         return [p for _, p in self._grouped()]
 

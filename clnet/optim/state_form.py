@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
 from ..errors import CheckpointError
@@ -146,14 +145,6 @@ def beside(states: Mapping[Any, Any]) -> dict[Any, Any]:
         return isinstance(key, Tensor | int) or (isinstance(key, str) and key.isdecimal())
 
     return {key: value for key, value in states.items() if not is_place(key)}
-
-
-def beside_of(p: Tensor, value: Any) -> Any:
-    """A copy of what a program keeps of a parameter; a tensor is where it is, and of its dtype."""
-    if not isinstance(value, Tensor):
-        return deepcopy(value)
-    dtype = p.dtype if p.dtype.is_floating_point else None
-    return value.detach().clone().to(device=p.device, dtype=dtype)
 
 
 def placed_state(optimizer: Any, state: dict[str, Any]) -> dict[str, Any]:

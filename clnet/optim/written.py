@@ -341,18 +341,19 @@ def load_state(optimizer: Any, given: Mapping[str, Any]) -> None:
         if p is None:
             state[place] = values
         else:
-            state[p] = {k: _copied(k, v, p) for k, v in values.items()}
+            state[p] = {k: copied(k, v, p) for k, v in values.items()}
     for own, group in zip(optimizer.param_groups, groups, strict=True):
         own.update({k: v for k, v in group.items() if k != "params"})
     optimizer.state.clear()
     optimizer.state.update(state)
 
 
-def _copied(name: str, value: Any, p: Tensor) -> Any:
+def copied(name: str, value: Any, p: Tensor) -> Any:
+    """A loaded value of a parameter's: tensors are copied to its device, floats to its dtype."""
     if isinstance(value, Mapping):
-        return {k: _copied(k, v, p) for k, v in value.items()}
+        return {k: copied(k, v, p) for k, v in value.items()}
     if isinstance(value, list | tuple):
-        return again(value, (_copied(name, v, p) for v in value))
+        return again(value, (copied(name, v, p) for v in value))
     if not (isinstance(value, Tensor) or hasattr(value, "detach")):
         return value
     floating = str(value.dtype).rpartition(".")[2].startswith(("float", "bfloat"))

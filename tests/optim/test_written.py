@@ -433,3 +433,51 @@ def test_a_state_with_more_in_it_is_loaded():
     optimizer.load_state_dict({**optimizer.state_dict(), "param_groups": groups, "epoch": 3})
     assert optimizer.param_groups[0]["lr"] == 0.25
     assert "epoch" not in optimizer.state_dict()
+
+
+@pytest.mark.parametrize("kind", ["written", "Adam"])
+def test_a_class_completes_what_is_loaded(kind):
+    base = clnet.optim.Optimizer if kind == "written" else getattr(clnet.optim, kind)
+
+    class Completing(base):
+        def __init__(self, params: Any) -> None:
+            own = {"defaults": {"lr": 0.1}} if kind == "written" else {"lr": 0.1}
+            super().__init__(params, **own)
+
+        def __setstate__(self, state: Any) -> None:
+            super().__setstate__(state)
+            for group in self.param_groups:
+                group.setdefault("added", 3)
+            for own in self.state.values():
+                if "half" in own:
+                    own["half"] = own["half"].to(clnet.bfloat16)
+
+    p = clnet.nn.Parameter(clnet.ones(2))
+    first, second = Completing([p]), Completing([p])
+    if kind == "written":
+        first.state[p]["half"] = clnet.ones(2, dtype=clnet.bfloat16)
+    second.load_state_dict(first.state_dict())
+    assert second.param_groups[0]["added"] == 3
+    assert "added" not in first.param_groups[0]
+    if kind == "written":  # floats get the parameter's dtype, but for what the class says
+        assert second.state[p]["half"].dtype == clnet.bfloat16
+
+
+def test_what_a_program_keeps_beside_is_loaded():
+    first, second = (clnet.nn.Parameter(clnet.ones(2)) for _ in range(2))
+    saved, loaded = clnet.optim.AdamW([first]), clnet.optim.AdamW([second])
+    first.grad = clnet.ones(2)
+    saved.step()
+    saved.state[first]["slow"] = clnet.full((2,), 3.0)
+    saved.state[first]["seen"] = 5
+    loaded.load_state_dict(saved.state_dict())
+    saved.state[first]["slow"].fill_(4.0)
+    assert loaded.state[second]["slow"].tolist() == [3.0, 3.0]
+    assert loaded.state[second]["seen"] == 5
+    second.grad = clnet.ones(2)
+    loaded.step()
+    assert int(loaded.state[second]["step"]) == 2
+    short = saved.state_dict()
+    del short["state"][0]["exp_avg"]
+    with pytest.raises(CheckpointError, match="does not fit"):
+        loaded.load_state_dict(short)

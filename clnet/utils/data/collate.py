@@ -64,6 +64,19 @@ def default_collate(batch: Sequence[Any]) -> Any:
     return collated(batch, tensor)
 
 
+def collate_tensor_fn(batch: Sequence[Tensor], *, collate_fn_map: Any = None) -> Tensor:
+    """Tensors of one shape, stacked.
+
+    Args:
+        batch: the tensors.
+        collate_fn_map: is for containers, and taken from those that ask for all such functions.
+
+    Returns:
+        ``(n, ...)``, of n tensors.
+    """
+    return ops.stack(tuple(batch))
+
+
 def collated(batch: Sequence[Any], make: Make) -> Any:
     """As :func:`default_collate`.
 
