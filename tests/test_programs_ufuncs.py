@@ -10,7 +10,7 @@ import pytest
 import clnet
 import clnet.nn.functional as F
 from clnet.autograd import gradcheck
-from clnet.errors import DtypeError, GradientError
+from clnet.errors import DtypeError, GradientError, ShapeError
 from tests.ops.test_complex_parts import numbers
 
 pytestmark = pytest.mark.device
@@ -122,16 +122,6 @@ def test_means_over_windows_of_whole_numbers(axes, ceil, include):
         np.testing.assert_array_equal(y.numpy(), np.trunc(want + np.sign(want) * 1e-9))
 
 
-def test_one_value_everywhere_has_the_gradient_of_the_value():
-    x, value = clnet.ones(2, 3, requires_grad=True), clnet.tensor(2.5, requires_grad=True)
-    y = clnet.fill(x * math.nan, value)
-    assert y.tolist() == [[2.5] * 3] * 2
-    y.sum().backward()
-    assert (value.grad.item(), x.grad.isnan().any().item()) == (6.0, True)  # 0 times NaN
-    assert clnet.fill(clnet.arange(3), 7).tolist() == [7] * 3
-    assert clnet.fill(clnet.arange(3), 7).dtype is clnet.int64
-
-
 def test_a_view_through_its_own_dtype_has_no_gradient():
     x = clnet.ones(2, requires_grad=True)
     y = x.view(clnet.float32)
@@ -193,3 +183,26 @@ def test_to_asks_the_class_of_what_a_tensor_is_to_be_like():
             return func is clnet.Tensor.to, types, len(args)
 
     assert clnet.ones(2).to(Other()) == (True, (Other,), 2)
+
+
+def test_powers_of_matrices_of_whole_numbers():
+    x = np.array([[[1, 1], [0, 1]], [[2, 0], [1, -1]]])
+    for n in (0, 1, 5):
+        y = clnet.linalg.matrix_power(clnet.tensor(x), n)
+        assert y.dtype is clnet.int64
+        np.testing.assert_array_equal(y.numpy(), np.linalg.matrix_power(x, n))
+    with pytest.raises(DtypeError, match="matrix_power: operands are floating"):
+        clnet.linalg.matrix_power(clnet.tensor(x), -1)
+    with pytest.raises(ShapeError, match="matrix_power: x is a square matrix"):
+        clnet.linalg.matrix_power(clnet.ones(2, 3, dtype=clnet.int32), 2)
+
+
+def test_what_no_tensor_is_made_of():
+    itself: list = [0]
+    itself.append(itself)
+    for made in (clnet.tensor, clnet.as_tensor, clnet.asarray):
+        with pytest.raises(TypeError, match="none contains itself"):
+            made(itself)
+    for name in ("hann", "hamming", "blackman", "bartlett", "kaiser"):
+        with pytest.raises(DtypeError, match=f"{name}_window: a window is floating|hamming"):
+            getattr(clnet, f"{name}_window")(3, dtype=clnet.int64)
