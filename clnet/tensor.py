@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator, Sequence
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -43,12 +43,13 @@ class _First(int):
 
 _FIRST = _First()
 _ARRAY = attrgetter("array")
+_F = TypeVar("_F", bound=Callable[..., Any])
 _NUMBERS = frozenset({int, float, bool, complex})
 
 
-def _operator(function: Any) -> Callable[..., Any]:
+def _operator(function: _F) -> _F:
     """An op as Python's operator, known by the op's name."""
-    door = function.__door__
+    door = function.__door__  # pyrefly: ignore[missing-attribute] - what is exported has one
     return checked(door.function, door.op, known_as=function, operator=True)
 
 
@@ -438,7 +439,8 @@ class Tensor(OnHost):
         _operator(ops.bitwise_right_shift),
         _reflected(ops.bitwise_right_shift),
     )
-    __lt__, __le__, __gt__, __ge__ = map(_operator, (ops.lt, ops.le, ops.gt, ops.ge))
+    __lt__, __le__ = _operator(ops.lt), _operator(ops.le)
+    __gt__, __ge__ = _operator(ops.gt), _operator(ops.ge)
     __eq__: Any = comparison(ops.eq)  # elementwise, as PyTorch's
     __ne__: Any = comparison(ops.ne)
     __hash__ = object.__hash__

@@ -206,3 +206,21 @@ def test_what_no_tensor_is_made_of():
     for name in ("hann", "hamming", "blackman", "bartlett", "kaiser"):
         with pytest.raises(DtypeError, match=f"{name}_window: a window is floating|hamming"):
             getattr(clnet, f"{name}_window")(3, dtype=clnet.int64)
+
+
+def test_an_out_of_another_shape_warns():
+    x = clnet.tensor([[2.0, 0.0], [0.0, 3.0]])
+    for out in (clnet.empty(2, 2), clnet.empty(0)):
+        assert clnet.inverse(x, out=out) is out  # no warning, which would be an error
+    with pytest.warns(UserWarning, match=r"kron: out of shape \(3,\) takes that of the result"):
+        out = clnet.kron(x, x, out=clnet.empty(3))
+    assert out.shape == (4, 4)
+
+
+def test_eigenvalues_and_vectors_are_written_to_out():
+    x = clnet.tensor([[2.0, 1.0], [1.0, 3.0]])
+    out = tuple(clnet.empty(0, dtype=clnet.complex64) for _ in range(2))
+    clnet.linalg.eig(A=x, out=out)
+    values, vectors = clnet.linalg.eig(x)
+    np.testing.assert_allclose(out[0].numpy(), values.numpy(), rtol=1e-6)
+    np.testing.assert_allclose(out[1].numpy(), vectors.numpy(), rtol=1e-6)

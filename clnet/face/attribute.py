@@ -492,7 +492,7 @@ def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         TraceError: if it would leave its device in a function that is compiled.
     """
     if args and takes_over(type(args[0])) and mode.current().takes_over:
-        return call_over(taking_over(args), type(self).to, (self, *args), kwargs)
+        return call_over(taking_over(args), vars(Tensor)["to"], (self, *args), kwargs)
     device, dtype = destination("to", args, kwargs)
     order = kwargs.get("memory_format")
     result = self if dtype is None else converted(self, dtype, order)

@@ -145,12 +145,13 @@ def copysign(x, other):
 def _complex_logaddexp(x, other):
     """That of the two numbers: beside the larger real part the other's exponential is at most 1."""
     swapped = x.re < other.re
-    high, low = e.where(swapped, other, x), e.where(swapped, x, other)
+    where_: Any = e.where  # of pairs, too
+    high, low = where_(swapped, other, x), where_(swapped, x, other)
     # Equal infinities: their difference would be NaN. Of two zeros the logarithm has no angle.
     equal = e.logical_and(e.eq(high.re, low.re), e.isinf(high.re))
-    infinite = e.where(high.re < 0, low, e.log(e.exp(high) + e.exp(low)))
-    found = e.where(equal, infinite, high + e.log1p(e.exp(low - high)))
-    return e.where(e.logical_or(e.isnan(x), e.isnan(other)), e.Pair(math.nan, math.nan), found)
+    infinite = where_(high.re < 0, low, e.log(e.exp(high) + e.exp(low)))
+    found = where_(equal, infinite, high + e.log1p(e.exp(low - high)))
+    return where_(e.logical_or(e.isnan(x), e.isnan(other)), e.Pair(math.nan, math.nan), found)
 
 
 def _logaddexp_gradient(g, y, x, other):

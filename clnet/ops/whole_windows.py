@@ -7,7 +7,7 @@ there are taps that see it. Sums wrap as the dtype does, and nothing has a gradi
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..values.dtypes import Kind, bool_
 from .arithmetic import clamp, div
@@ -86,7 +86,7 @@ def whole_means(
         include_pad: whether padding counts as elements.
         divisor: what is divided by; 0: the number of elements.
     """
-    counts = None
+    counts: Any = None
     for place, ((k, s, p), out) in enumerate(zip(windows, size, strict=True)):
         axis, behind = x.ndim - len(size) + place, len(size) - place - 1
         n = x.shape[axis]
