@@ -431,7 +431,7 @@ def hamming_window(
     requires_grad: bool = False,
 ) -> Tensor:
     """``alpha - beta cos(2 pi i / n)``: Hamming's window; else as :func:`hann_window`."""
-    kind = dtype or default_float()
+    kind = window_dtype("hamming_window", dtype)
     if window_length < 0:
         law = "window_length is 0 or more"
         raise ArgumentError("hamming_window", law, window_length=window_length)
@@ -440,6 +440,18 @@ def hamming_window(
     n = window_length if periodic else window_length - 1
     angle = arange(window_length, dtype=kind, device=device) * (2 * pi / n if n else 0.0)
     return (alpha - beta * angle.cos()).requires_grad_(requires_grad)
+
+
+def window_dtype(op_name: str, dtype: DType | None) -> DType:
+    """The floating dtype of a window; None: the default one.
+
+    Raises:
+        DtypeError: if it is no floating one.
+    """
+    if dtype is not None and not dtype.is_floating_point:
+        hint = "Convert the window with .to(dtype)"
+        raise DtypeError(op_name, "a window is floating", dtype=dtype, remedy=hint)
+    return dtype or default_float()
 
 
 def _arange(count: int, start: float, step: float, dtype: DType, device: Device) -> Tensor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator, Sequence
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from .device import Device, current_device
 from .device import device as open_device
 from .errors import DtypeError, GradientError, NoAxisError, ShapeError
 from .host import Number, OnHost
-from .ops.create import Full, MakeInto, held, of_host
+from .ops.create import Full, MakeInto, held, mark_inference, of_host
 from .ops.machinery.autocast import cast
 from .ops.machinery.execution import execute
 from .ops.machinery.function import PUBLIC_OPS, Face, Function, comparison
@@ -32,7 +32,7 @@ from .values.arguments import checked, shown
 from .values.changes import FLAGS
 from .values.dtypes import DType, from_numpy, of_scalar
 from .values.foreign import host_array, host_of
-from .values.override import SEQUENCES
+from .values.override import SEQUENCES, is_unknown
 from .values.shapes import Size, normalize_dim, size_of
 from .values.varying import is_varying
 
@@ -43,12 +43,22 @@ class _First(int):
 
 _FIRST = _First()
 _ARRAY = attrgetter("array")
+_F = TypeVar("_F", bound=Callable[..., Any])
+_NUMBERS = frozenset({int, float, bool, complex})
+
+
+def _operator(function: _F) -> _F:
+    """An op as Python's operator, known by the op's name."""
+    door = function.__door__  # pyrefly: ignore[missing-attribute] - what is exported has one
+    return checked(door.function, door.op, known_as=function, operator=True)
 
 
 def _reflected(function: Callable[[Any, Any], Any]) -> Callable[[Tensor, Any], Tensor]:
     def operator(self: Tensor, other: Any) -> Any:
         # Python repeats sequences, [0] * n, and `numbers += x` takes the elements.
-        return NotImplemented if isinstance(other, SEQUENCES) else function(other, self)
+        if type(other) not in _NUMBERS and (isinstance(other, SEQUENCES) or is_unknown(other)):
+            return NotImplemented
+        return function(other, self)
 
     return operator
 
@@ -134,6 +144,8 @@ class Tensor(OnHost):
                 made += (Tensor(a, node, k) if flow else Tensor(a),)
         else:
             made = tuple(map(Tensor, arrays))
+            if now.inference:
+                mark_inference(arrays, inputs)
         if recording and not function.repeats:
             for x, y in zip(inputs, made, strict=False):
                 if y.array.storage is x.array.storage:
@@ -411,20 +423,24 @@ class Tensor(OnHost):
 
     __neg__, __pos__, __abs__ = ops.neg, ops.positive, ops.abs
     __invert__ = ops.bitwise_not
-    __matmul__, __rmatmul__ = ops.matmul, _reflected(ops.matmul)
-    __add__, __radd__ = ops.add, _reflected(ops.add)
-    __sub__, __rsub__ = ops.sub, _reflected(ops.sub)
-    __mul__, __rmul__ = ops.mul, _reflected(ops.mul)
-    __truediv__, __rtruediv__ = ops.div, _reflected(ops.div)
-    __floordiv__, __rfloordiv__ = ops.floor_divide, _reflected(ops.floor_divide)
-    __mod__, __rmod__ = ops.remainder, _reflected(ops.remainder)
-    __pow__, __rpow__ = ops.pow, _reflected(ops.pow)
-    __and__, __rand__ = ops.bitwise_and, _reflected(ops.bitwise_and)
-    __or__, __ror__ = ops.bitwise_or, _reflected(ops.bitwise_or)
-    __xor__, __rxor__ = ops.bitwise_xor, _reflected(ops.bitwise_xor)
-    __lshift__, __rlshift__ = ops.bitwise_left_shift, _reflected(ops.bitwise_left_shift)
-    __rshift__, __rrshift__ = ops.bitwise_right_shift, _reflected(ops.bitwise_right_shift)
-    __lt__, __le__, __gt__, __ge__ = ops.lt, ops.le, ops.gt, ops.ge
+    __matmul__, __rmatmul__ = _operator(ops.matmul), _reflected(ops.matmul)
+    __add__, __radd__ = _operator(ops.add), _reflected(ops.add)
+    __sub__, __rsub__ = _operator(ops.sub), _reflected(ops.sub)
+    __mul__, __rmul__ = _operator(ops.mul), _reflected(ops.mul)
+    __truediv__, __rtruediv__ = _operator(ops.div), _reflected(ops.div)
+    __floordiv__, __rfloordiv__ = _operator(ops.floor_divide), _reflected(ops.floor_divide)
+    __mod__, __rmod__ = _operator(ops.remainder), _reflected(ops.remainder)
+    __pow__, __rpow__ = _operator(ops.pow), _reflected(ops.pow)
+    __and__, __rand__ = _operator(ops.bitwise_and), _reflected(ops.bitwise_and)
+    __or__, __ror__ = _operator(ops.bitwise_or), _reflected(ops.bitwise_or)
+    __xor__, __rxor__ = _operator(ops.bitwise_xor), _reflected(ops.bitwise_xor)
+    __lshift__, __rlshift__ = _operator(ops.bitwise_left_shift), _reflected(ops.bitwise_left_shift)
+    __rshift__, __rrshift__ = (
+        _operator(ops.bitwise_right_shift),
+        _reflected(ops.bitwise_right_shift),
+    )
+    __lt__, __le__ = _operator(ops.lt), _operator(ops.le)
+    __gt__, __ge__ = _operator(ops.gt), _operator(ops.ge)
     __eq__: Any = comparison(ops.eq)  # elementwise, as PyTorch's
     __ne__: Any = comparison(ops.ne)
     __hash__ = object.__hash__
@@ -524,5 +540,5 @@ for _text in (
     *("mod remainder_", "pow pow_", "and bitwise_and_", "or bitwise_or_", "xor bitwise_xor_"),
     *("lshift bitwise_left_shift_", "rshift bitwise_right_shift_"),
 ):
-    _operator, _name = _text.split()
-    setattr(Tensor, f"__i{_operator}__", PUBLIC_OPS[_name][0])
+    _sign, _name = _text.split()
+    setattr(Tensor, f"__i{_sign}__", _operator(PUBLIC_OPS[_name][0]))

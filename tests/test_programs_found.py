@@ -281,7 +281,7 @@ def test_operators_turned_round():
         return [part.tolist() for part in x * Parts((x, x + 1))]
 
     assert found(clnet) == found(torch) == [[1, 4], [2, 6]]
-    with pytest.raises(TypeError, match="other is a tensor"):
+    with pytest.raises(TypeError, match="'Tensor' and 'Parts'"):
         clnet.ones(2) @ Parts()
     with pytest.raises(TypeError, match="an operand is a tensor or a number"):
         clnet.ones(2) * [1, 2]
@@ -295,6 +295,25 @@ def test_each_operator_is_turned_round(name):
     turned = type("Turned", (), {f"__r{name}__": lambda self, other: other.tolist()})()
     operation = getattr(operator, name + "_" * (name in ("and", "or")))
     assert operation(clnet.tensor([1, 2]), turned) == [1, 2]
+
+
+@pytest.mark.parametrize("name", [*_OPERATORS, "lt", "le", "gt", "ge", "eq", "ne"])
+def test_operators_leave_unknown_classes_to_python(name):
+    compared = name in ("lt", "le", "gt", "ge", "eq", "ne")
+    for x in (clnet.tensor([1, 2]), clnet.tensor(True)):
+        for prefix in ("",) if compared else ("", "r", "i") if name != "matmul" else ("", "r"):
+            found = [getattr(x, f"__{prefix}{name}__")(object()) for _ in range(2)]  # also by habit
+            assert found == [NotImplemented] * 2
+
+
+def test_functions_of_operators_repeat_and_ask_nobody():
+    n = clnet.tensor(2)
+    assert n * [1] == [1, 1]
+    turned = type("Turned", (), {"__rmul__": lambda self, other: "turned"})()
+    assert n * turned == "turned"
+    for other in ([1], turned):
+        with pytest.raises(TypeError, match="mul: an operand is a tensor or a number"):
+            clnet.mul(n, other)
 
 
 def test_new_tensors_by_size():

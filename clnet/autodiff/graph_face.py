@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..errors import GradientError
+from ..values import mode
 from .tensor_hook import HookHandle, Table, add_hooks
 
 OF_NODE = -1
@@ -97,6 +98,13 @@ class AccumulateGrad:
         """As PyTorch calls it."""
         return "struct torch::autograd::AccumulateGrad"
 
+    def __call__(self, grad: Any) -> tuple[Any, ...]:
+        """Add a gradient to the leaf's, without its hooks; there is nothing behind it."""
+        before = self.variable.grad
+        with mode.using(grad=False):
+            self.variable.grad = grad.detach() if before is None else before + grad
+        return ()
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, AccumulateGrad) and other.variable is self.variable
 
@@ -126,6 +134,7 @@ class NodeFace:
     function: Any
     hooks: Any
     known: dict[Any, Any]
+    needs: tuple[bool, ...]
     kept_inputs: dict[int, Any]
     kept_outputs: dict[int, Any]
     num_outputs: int
@@ -135,6 +144,31 @@ class NodeFace:
     def name(self) -> str:
         """``"MulBackward0"``: the op's name, as in a tensor's text."""
         return shown_name(self.function)
+
+    def __call__(self, *grads: Any) -> Any:
+        """Gradients of the inputs from those of the outputs, as a walk back gets them.
+
+        Nothing is freed, hooks are not called, and of a fused op the results are off the tape.
+
+        Args:
+            *grads: one of each output's shape; None: nothing arrived.
+
+        Returns:
+            The gradient of the one input, or a tuple, with None for what needs none.
+
+        Raises:
+            GradientError: if there are more or fewer, or what was saved was freed or changed.
+        """
+        if len(grads) != self.num_outputs:
+            law, hint = "each output has a gradient, or None", "Pass as many"
+            found, wanted = len(grads), self.num_outputs
+            raise GradientError(self.name(), law, given=found, outputs=wanted, remedy=hint)
+        if all(g is None for g in grads):
+            return None if len(self.needs) == 1 else (None,) * len(self.needs)
+        fused = self.function.decompose is not None
+        with mode.using(grad=mode.current().grad and not fused):
+            found = self.function.backward(self.unpack(whole=False), grads, self.needs)
+        return found[0] if len(found) == 1 else tuple(found)
 
     @property
     def next_functions(self) -> tuple[tuple[Any, int], ...]:

@@ -273,7 +273,7 @@ def is_warn_always_enabled() -> bool:
 
 
 def is_inference(input: Tensor) -> bool:  # noqa: A002 - PyTorch's name
-    """False: what is made in ``inference_mode`` is a tensor as any other."""
+    """Whether a tensor was made in ``inference_mode``."""
     return input.is_inference()
 
 

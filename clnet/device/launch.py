@@ -39,6 +39,7 @@ class Storage:
             never were any.
         arena: the storage it is a region of, or None.
         begin: the byte of the buffer where the region begins.
+        inference: whether what looks at it was made in ``inference_mode``.
     """
 
     __slots__ = (
@@ -49,6 +50,7 @@ class Storage:
         "begin",
         "buffer",
         "device",
+        "inference",
         "moves",
         "nbytes",
         "recorded",
@@ -68,6 +70,7 @@ class Storage:
         self.aliases: WeakSet[Any] | None = None
         self.arena: Storage | None = None
         self.begin = 0
+        self.inference = False
 
     @property
     def seen_version(self) -> int:

@@ -45,6 +45,7 @@ from ..values.dtypes import (
     int64,
     uint8,
 )
+from ..values.override import call_over, takes_over, taking_over
 from ..values.plain import shown
 from ..values.shapes import Size, contiguous_strides, normalize_dim
 from ..values.words import WORDS, MemoryFormat
@@ -301,7 +302,12 @@ def is_set_to(x: Tensor, tensor: Tensor) -> bool:
 
 
 def is_inference(x: Tensor) -> bool:
-    """False: what is made in ``inference_mode`` is a tensor as any other."""
+    """Whether its memory was first used in ``inference_mode``; it may be computed with as any."""
+    return x.array.storage.inference
+
+
+def _no(x: Tensor) -> bool:
+    """False: there are no such tensors."""
     return False
 
 
@@ -485,6 +491,8 @@ def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     Raises:
         TraceError: if it would leave its device in a function that is compiled.
     """
+    if args and takes_over(type(args[0])) and mode.current().takes_over:
+        return call_over(taking_over(args), vars(Tensor)["to"], (self, *args), kwargs)
     device, dtype = destination("to", args, kwargs)
     order = kwargs.get("memory_format")
     result = self if dtype is None else converted(self, dtype, order)
@@ -570,7 +578,7 @@ _METHODS: dict[str, Callable[..., Any]] = {
     **{f.__name__: f for f in (is_signed, is_nonzero, is_same_size, is_set_to, is_inference, new)},
     **{f.__name__: f for f in (apply_, map_, map2_)},
     **dict.fromkeys(("pin_memory", "share_memory_"), itself),
-    **dict.fromkeys(("is_pinned", "is_shared", "is_distributed"), is_inference),
+    **dict.fromkeys(("is_pinned", "is_shared", "is_distributed"), _no),
     "dim_order": dim_order,
 }
 

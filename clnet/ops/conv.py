@@ -51,6 +51,7 @@ from .machinery.function import (
 )
 from .matmul import pair_dot, rounds_to_tf32, splits
 from .shape import contiguous, permute, reshape, squeeze, unsqueeze
+from .whole_windows import is_whole, whole_conv2d, whole_conv_transpose2d
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
@@ -299,7 +300,7 @@ def conv2d(
     """Cross-correlate images with filters: ``y[n, o] = sum_c x[n, c] * weight[o, c] + bias[o]``.
 
     Args:
-        x: images, ``(n, ic, h, w)`` or one image ``(ic, h, w)``, floating or complex.
+        x: images, ``(n, ic, h, w)`` or one image ``(ic, h, w)``, of numbers, not of bools.
         weight: filters, ``(oc, ic / groups, kh, kw)``, same dtype.
         bias: ``(oc,)``, same dtype, or None.
         stride: an int or a pair ``(vertical, horizontal)``.
@@ -335,7 +336,9 @@ def conv2d(
     now = mode.current()
     lanes = x.device.traits.simd_width
     function, axis = _fitting(shapes, moves, (now.winograd, now.conv_algorithm), lanes)
-    if axis is not None:
+    if is_whole(x):
+        y = whole_conv2d(function.settings, batch, weight, bias)
+    elif axis is not None:
         y = _spanning(axis, function.settings, batch, weight, bias)
     elif bias is None:
         y = apply(function, contiguous(batch), contiguous(weight))
@@ -422,7 +425,7 @@ def conv_transpose2d(
     """The transposed convolution: what :func:`conv2d`'s gradient does to ``y``, as a layer.
 
     Args:
-        x: images, ``(n, ic, h, w)`` or one image ``(ic, h, w)``, floating or complex.
+        x: images, ``(n, ic, h, w)`` or one image ``(ic, h, w)``, of numbers, not of bools.
         weight: filters, ``(ic, oc / groups, kh, kw)``, same dtype.
         bias: ``(oc,)``, same dtype, or None.
         stride: an int or a pair ``(vertical, horizontal)``.
@@ -462,8 +465,11 @@ def conv_transpose2d(
     batch = x if x.ndim == 4 else unsqueeze(x, 0)
     shape = _transposed_shape(settings, batch, weight, bias, extra)
     x.device.pool.check(prod(shape) * x.dtype.itemsize)  # before a kernel is chosen for it
-    settings = without_steps(settings, extra)
-    y = apply(ConvInputGrad(settings, shape), contiguous(batch), contiguous(weight))
+    if is_whole(x):
+        y = whole_conv_transpose2d(settings, batch, weight, shape)
+    else:
+        function = ConvInputGrad(without_steps(settings, extra), shape)
+        y = apply(function, contiguous(batch), contiguous(weight))
     if bias is not None:
         y = y + reshape(bias, 1, shape[1], 1, 1)
     return y if x.ndim == 4 else squeeze(y, 0)
@@ -474,7 +480,7 @@ def _check_operands(name: str, x: Tensor, weight: Tensor, bias: Tensor | None) -
     if dtype is not weight.dtype or not (bias is None or bias.dtype is dtype):
         named = {"x": x, "weight": weight} | ({} if bias is None else {"bias": bias})
         require_same_dtype(name, **{key: t.array for key, t in named.items()})
-    if not dtype.is_complex:
+    if not (dtype.is_complex or is_whole(x)):
         require_floating(name, x.array)
     if x.ndim not in (3, 4):
         raise ShapeError(name, "x is (n, channels, h, w) or (channels, h, w)", x=x.shape)

@@ -224,6 +224,8 @@ def made(kind: type[Tensor], function: Function) -> Tensor:
 def of_host(kind: type[Tensor], host: np.ndarray, device: Device) -> Tensor:
     """A copy of a host array; inside a compiled function of every call anew, if it is changed."""
     found = kind(Array.from_numpy(host, device))
+    if mode.current().inference:
+        mark_inference((found.array,))
     return found if mode.current().tracer is None else apply(Copy(), found)
 
 
@@ -246,7 +248,16 @@ def uninitialized(kind: type[Tensor], shape: Shape, dtype: DType, device: Device
     array = Array.abstract(shape, dtype, device)
     if not mode.current().abstract:
         array.storage.materialize()
+    if mode.current().inference:
+        mark_inference((array,))
     return kind(array)
+
+
+def mark_inference(arrays: Sequence[Array], inputs: Sequence[Tensor] = ()) -> None:
+    """Note of the memory of new arrays, not of the inputs', that ``inference_mode`` was on."""
+    others = [x.array.storage for x in inputs]
+    for array in arrays:
+        array.storage.inference = array.storage.inference or array.storage not in others
 
 
 def _check_sizes(name: str, shape: Shape) -> None:

@@ -14,6 +14,7 @@ import numpy as np
 from ..errors import LinAlgError, ShapeError
 from ..kernels.reduce import Bad
 from ..values import mode
+from ..values.dtypes import Kind
 from ..values.record import NamedTuple
 from ..values.shapes import broadcast_shapes
 from .arithmetic import abs as magnitude
@@ -52,7 +53,7 @@ def matrix_power(x: Tensor, n: int) -> Tensor:
     """A square matrix times itself, ``n`` factors; of the inverse for ``n`` below 0.
 
     Args:
-        x: ``(..., m, m)``, floating or complex.
+        x: ``(..., m, m)``, floating or complex; whole numbers for ``n`` of 0 or more.
         n: how many.
 
     Returns:
@@ -61,7 +62,10 @@ def matrix_power(x: Tensor, n: int) -> Tensor:
     Raises:
         ShapeError: if ``x`` is not square.
     """
-    require_square("matrix_power", x, complex_too=True)
+    if n < 0 or x.dtype.kind is not Kind.INTEGER:
+        require_square("matrix_power", x, complex_too=True)
+    elif x.ndim < 2 or x.shape[-1] != x.shape[-2]:
+        raise ShapeError("matrix_power", "x is a square matrix or a batch of them", x=x.shape)
     if n < 0:
         return matrix_power(inverse(x), -n)
     power, square = None, x

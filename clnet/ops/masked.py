@@ -22,6 +22,7 @@ from ..values.foreign import is_held
 from ..values.shapes import Shape, broadcast_shapes, contiguous_strides
 from .arithmetic import ne
 from .arithmetic import where as either
+from .create import full_like
 from .index import pick
 from .join import unbind
 from .machinery.function import Arrays, Face, Function, apply, op
@@ -196,6 +197,20 @@ def masked_fill(x: Tensor, mask: Tensor, value: Operand) -> Tensor:
     if dtype.kind > x.dtype.kind:
         raise DtypeError("masked_fill", "x holds the value", x=x.dtype, value=dtype)
     return evaluate("masked_fill", _filled, [mask, value, x], promoted=[x])
+
+
+@op(Face.FUNCTION)
+def fill(x: Tensor, value: Operand) -> Tensor:
+    """A tensor like ``x`` with one value everywhere; its gradient is that of ``value`` alone.
+
+    Args:
+        x: any shape and dtype.
+        value: a number or a tensor without axes, as :func:`masked_fill` takes it.
+
+    Returns:
+        The shape and dtype of ``x``.
+    """
+    return masked_fill(x, full_like(x.detach(), 1, dtype=bool_), value)
 
 
 @op()

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import builtins
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -141,6 +142,18 @@ def copysign(x, other):
     return e.copysign(x, other)
 
 
+def _complex_logaddexp(x, other):
+    """That of the two numbers: beside the larger real part the other's exponential is at most 1."""
+    swapped = x.re < other.re
+    where_: Any = e.where  # of pairs, too
+    high, low = where_(swapped, other, x), where_(swapped, x, other)
+    # Equal infinities: their difference would be NaN. Of two zeros the logarithm has no angle.
+    equal = e.logical_and(e.eq(high.re, low.re), e.isinf(high.re))
+    infinite = where_(high.re < 0, low, e.log(e.exp(high) + e.exp(low)))
+    found = where_(equal, infinite, high + e.log1p(e.exp(low - high)))
+    return where_(e.logical_or(e.isnan(x), e.isnan(other)), e.Pair(math.nan, math.nan), found)
+
+
 def _logaddexp_gradient(g, y, x, other):
     return g * e.sigmoid(x - other), g * e.sigmoid(other - x)
 
@@ -148,6 +161,8 @@ def _logaddexp_gradient(g, y, x, other):
 @pointwise(face=_BOTH, result=Result.floating, gradient=_logaddexp_gradient)
 def logaddexp(x, other):
     """``log(exp(x) + exp(other))`` without overflow."""
+    if isinstance(x, e.Pair) or isinstance(other, e.Pair):
+        return _complex_logaddexp(*(z if isinstance(z, e.Pair) else e.Pair(z) for z in (x, other)))
     larger = e.maximum(x, other)
     # Equal infinities: their difference would be NaN.
     equal = e.logical_and(e.eq(x, other), e.isinf(x))

@@ -34,6 +34,7 @@ from .machinery.function import (
     require_floating,
 )
 from .shape import contiguous, reshape, squeeze, unsqueeze
+from .whole_windows import whole_means
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
@@ -350,6 +351,9 @@ def avg_pool(
 ) -> Tensor:
     """What :func:`avg_pool2d` gives, for an op of another name."""
     size = _pooled_size(name, x.shape, window, ceil_mode=ceil_mode)
+    if x.dtype is int64:  # of narrower ones sums would leave the range, and PyTorch refuses them
+        along = ((window.kh, window.sh, window.ph), (window.kw, window.sw, window.pw))
+        return whole_means(x, along, size, include_pad=include_pad, divisor=divisor)
     return apply(AvgPool(window, size, include_pad, divisor), contiguous(x))
 
 

@@ -46,6 +46,7 @@ from .pool import (
     plane_window,
 )
 from .shape import contiguous, reshape, squeeze, to_dtype, unsqueeze
+from .whole_windows import whole_means
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
@@ -182,6 +183,14 @@ def avg_pool3d(
     planes = plane_window(name, kernel[1:], steps[1:], pads[1:], 1)
     depths = plane_window(name, (kernel[0], 1), (steps[0], 1), (pads[0], 0), 1)
     *lead, d, h, w = x.shape
+    if x.dtype is int64:
+        along = list(zip(kernel, steps, pads, strict=True))
+        size = [
+            _pooled(name, x.shape, n, *one, 1, ceil_mode=ceil_mode)
+            for n, one in zip((d, h, w), along, strict=True)
+        ]
+        include = count_include_pad
+        return whole_means(x, along, size, include_pad=include, divisor=divisor_override or 0)
     y = avg_pool(
         name, reshape(x, (prod(lead), d, h, w)), planes, divisor=int(divisor_override is not None),
         **how,

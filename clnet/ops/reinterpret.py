@@ -64,7 +64,7 @@ def view(x: Tensor, *shape: Any, dtype: DType | None = None) -> Tensor:
         dtype: the dtype by name. Of narrower elements the last axis has more, of wider ones fewer.
 
     Returns:
-        A view. Through another dtype no gradient flows.
+        A view. Through a dtype, also its own, no gradient flows, as in PyTorch.
 
     Raises:
         ShapeError: if only a copy could have that shape or dtype, or the number of elements
@@ -76,7 +76,7 @@ def view(x: Tensor, *shape: Any, dtype: DType | None = None) -> Tensor:
         return apply(Reshape(resolve_reshape("view", x.shape, sizes_of("view", shape))), x)
     if shape:
         raise ShapeError("view", "it is of a shape or of a dtype", shape=shape, dtype=dtype)
-    return x if dtype is x.dtype else apply(Reinterpret(dtype), x)
+    return apply(Reinterpret(dtype), x)
 
 
 def memory_copied(array: Array, memo: dict[int, Any]) -> Array:

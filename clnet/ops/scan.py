@@ -181,6 +181,10 @@ class RunningLogSum(Function):
         require_floating("logcumsumexp", x)
         return super().infer(x)
 
+    def of_complex(self, x: Tensor) -> Any:
+        """Sums of twice as many elements each time."""
+        return self.decompose(x)
+
     def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         """One launch."""
         (y,), (x,) = outputs, inputs
@@ -321,16 +325,17 @@ def logcumsumexp(x: Tensor, dim: int) -> Tensor:
     """``log`` of the sum of ``exp`` of an element and all before it, without overflow.
 
     Args:
-        x: any shape, floating.
+        x: any shape, floating or complex.
         dim: the axis.
 
     Returns:
         The same shape.
 
     Raises:
-        DtypeError: if ``x`` is not floating.
+        DtypeError: if ``x`` is of another kind.
     """
-    require_floating("logcumsumexp", x.array)
+    if not x.dtype.is_complex:
+        require_floating("logcumsumexp", x.array)
     axis = normalize_dim("logcumsumexp", dim, x.ndim)
     if x.ndim == 0:
         return clone(x)

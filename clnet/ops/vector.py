@@ -124,7 +124,7 @@ def norm(
     x = x if dtype is None else to_dtype(x, dtype)
     order = 2 if p is None or isinstance(p, str) else p
     found = _length("norm", x, order, dim, keepdim)
-    return found if dtype is None else to_dtype(found, dtype)
+    return found if dtype is None else to_dtype(found, dtype.real)
 
 
 @op(Face.LINALG, name="linalg.vector_norm")
@@ -155,7 +155,7 @@ def vector_norm(
     """
     x = x if dtype is None else to_dtype(x, dtype)
     found = _length("vector_norm", x, ord, dim, keepdim)
-    return found if dtype is None else to_dtype(found, dtype)
+    return found if dtype is None else to_dtype(found, dtype.real)
 
 
 @op(Face.LINALG, name="linalg.matrix_norm")

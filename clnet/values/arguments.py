@@ -31,12 +31,12 @@ from .lazy import lazy
 from .override import (
     ENTERED,
     SEQUENCES,
-    TURNED,
     asked_modes,
     call_over,
+    is_left_to_python,
+    is_unknown,
     takes_over,
     taking_over,
-    turned_round,
 )
 from .plain import (
     LEAST,
@@ -71,9 +71,11 @@ class Door:
 
     Attributes:
         later: parameters of PyTorch's that are no parameters here; the class sees to them.
+        operator: whether Python's operator calls it, which can ask the second operand's class.
     """
 
     later: Collection[str] = ()
+    operator = False
 
     def __init__(
         self, op: str, function: Callable[..., Any], *, skip: int = 0, key: str | None = None
@@ -166,7 +168,7 @@ class Door:
             types = known.get(name)
             if types is None or type(value) in types:
                 continue
-            if self.op in TURNED and isinstance(value, SEQUENCES):  # asked about each time
+            if self.operator and isinstance(value, SEQUENCES):  # asked about each time
                 continue
             kind = self.kinds.get(name)
             if kind is None or (is_tensor(value) and kind.tensor):
@@ -223,10 +225,10 @@ class Door:
                     return None
                 found.append((place, types))
             elif types is None and kind in (list, tuple):  # of ``*operands: Any``
-                if self.op in TURNED or not pass_within(NUMBERS, value):
+                if self.operator or not pass_within(NUMBERS, value):
                     return None  # who takes over is asked each time
                 found.append((place, NUMBERS))
-            elif types is None and takes_over(kind):
+            elif types is None and (takes_over(kind) or (self.operator and is_unknown(value))):
                 return None
         return tuple(found)
 
@@ -298,8 +300,11 @@ def checked(
     skip: int = 0,
     key: str | None = None,
     known_as: Callable[..., Any] | None = None,
+    operator: bool = False,
 ) -> F:
     """A function whose arguments, but for the first ``skip``, are checked before it runs.
+
+    An ``operator`` gives ``NotImplemented`` for a second operand that Python is to ask.
 
     Classes that take over are told ``known_as``, or the checked function itself: what programs find
     under the function's name, and compare it with.
@@ -308,6 +313,7 @@ def checked(
     at each, no more; one whose arguments have the types of an earlier call's, one look at all.
     """
     door = Door(name or function.__name__, function, skip=skip, key=key)
+    door.operator = operator
     known: dict[str, set[type]] = {}
     passed: dict[Any, tuple[tuple[int, Any], ...]] = {}
 
@@ -373,8 +379,8 @@ def _looked_at(
     kinds = taking_over((*args, *given.values()))
     if kinds and mode.current().takes_over:
         return call_over(kinds, known_as, args, given)
-    if (answer := turned_round(door.op, args)) is not NotImplemented:
-        return answer
+    if door.operator and is_left_to_python(door.op, args):
+        return NotImplemented
     if door.is_foreign(args, given):
         args, given, beside = door.translated(args, given)
         out = beside.get("out")

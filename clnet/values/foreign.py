@@ -60,8 +60,12 @@ def _without_tensors(value: Any) -> Any:
     As in PyTorch the first elements say how deep they are, and a tensor is no sequence there: where
     a number belongs, a tensor of one is that, whatever its axes.
     """
-    if not _has_tensor(value):
-        return value
+    try:
+        if not _has_tensor(value):
+            return value
+    except RecursionError:
+        law = "nested sequences end: none contains itself"
+        raise DtypeError("tensor", law, type=type(value).__name__) from None
     depth, first = 0, value
     while isinstance(first, list | tuple) and first:
         depth, first = depth + 1, first[0]

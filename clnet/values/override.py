@@ -4,9 +4,8 @@ A door (``arguments``) asks here, where a value's class is new to it, and where 
 mode (``TorchFunctionMode``), which is asked about all functions. ``face/subclass.py`` says what
 subclasses of ``Tensor`` do unless they say otherwise.
 
-
-An operator's second operand of a class that is neither PyTorch's nor Python's may have the operator
-turned round, ``__rmul__``: what that gives counts, as in Python.
+An operator leaves a second operand of a class that is neither PyTorch's nor Python's to that class,
+which may have the operator turned round, ``__rmul__``: it gives ``NotImplemented``, as in PyTorch.
 """
 
 from __future__ import annotations
@@ -19,30 +18,11 @@ from numbers import Complex
 from typing import Any
 
 _SEQUENCES = (list, tuple)
-TURNED = {
-    "add": "__radd__",
-    "sub": "__rsub__",
-    "mul": "__rmul__",
-    "div": "__rtruediv__",
-    "floor_divide": "__rfloordiv__",
-    "remainder": "__rmod__",
-    "pow": "__rpow__",
-    "matmul": "__rmatmul__",
-    "bitwise_and": "__rand__",
-    "bitwise_or": "__ror__",
-    "bitwise_xor": "__rxor__",
-    "bitwise_left_shift": "__rlshift__",
-    "bitwise_right_shift": "__rrshift__",
-    "lt": "__gt__",
-    "le": "__ge__",
-    "gt": "__lt__",
-    "ge": "__le__",
-}
-"""Ops whose operator the second operand's class may take over, and by which of its own."""
 SEQUENCES = (list, tuple, str, bytes, bytearray)
 """What Python repeats as often as a tensor of one whole number says."""
-_NOT_ASKED = ("builtins", "clnet", "numpy", "torch")
-"""Packages whose classes' operators turned round are no answer here."""
+_KNOWN = ("clnet", "numpy", "torch")
+_MISTAKEN = frozenset({type(None), dict, set, *SEQUENCES})
+"""Packages whose classes, and Python's own that, know nothing of tensors: the op says its law."""
 
 
 ENTERED: list[Any] = []
@@ -157,19 +137,25 @@ def _is_index(value: Any) -> bool:
     return whole and value.numel() == 1
 
 
-def turned_round(op: str, args: tuple[Any, ...]) -> Any:
-    """What the second operand's class makes of an operator; ``NotImplemented`` if nothing.
+def is_unknown(value: Any) -> bool:
+    """Whether its class may know more of operators with tensors than ops do."""
+    kind = type(value)
+    if hasattr(kind, "__apply_function__") or kind in _MISTAKEN:
+        return False
+    if kind.__module__.partition(".")[0] in _KNOWN:
+        return False
+    return not (isinstance(value, Complex) or hasattr(kind, "__clnet_called__"))
+
+
+def is_left_to_python(op: str, args: tuple[Any, ...]) -> bool:
+    """Whether an operator gives ``NotImplemented``, so that Python asks the second operand's class.
 
     Args:
-        op: its name.
+        op: the op's name.
         args: the operands.
     """
-    if op not in TURNED or len(args) != 2 or isinstance(args[1], Complex):
-        return NotImplemented
-    kind = type(args[1])
-    if op == "mul" and isinstance(args[1], SEQUENCES) and _is_index(args[0]):
-        return args[1] * args[0]
-    if hasattr(kind, "__apply_function__") or kind.__module__.partition(".")[0] in _NOT_ASKED:
-        return NotImplemented
-    found = getattr(kind, TURNED[op], None)
-    return NotImplemented if found is None else found(args[1], args[0])
+    if len(args) != 2:
+        return False
+    if op.startswith("mul") and type(args[1]) in SEQUENCES:  # repeated
+        return _is_index(args[0])
+    return is_unknown(args[1])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Sequence
 from numbers import Integral, Real
 from typing import Any
@@ -203,6 +204,12 @@ def written(op: str, result: Any, out: Any) -> Any:
     if op in _ROWS and out.numel() == result.numel():
         result = result.reshape(out.shape)
     if out.shape != result.shape:
+        if out.numel():
+            shapes = (
+                f"out of shape {tuple(out.shape)} takes that of the result, {tuple(result.shape)}"
+            )
+            hint = "give one of that shape, or without elements"
+            warnings.warn(f"{op}: {shapes}; {hint}", UserWarning, stacklevel=4)
         out.resize_(result.shape)
     return out.copy_(result)
 

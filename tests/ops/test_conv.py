@@ -185,9 +185,9 @@ ERRORS = [
         "conv2d: padding is 0 or more; got padding=(0, -1)",
     ),
     (
-        lambda: conv2d(ones(1, 1, 5, 5, dtype=np.int32), ones(1, 1, 3, 3, dtype=np.int32)),
+        lambda: conv2d(ones(1, 1, 5, 5, dtype=np.bool_), ones(1, 1, 3, 3, dtype=np.bool_)),
         DtypeError,
-        "conv2d: operands are floating; got dtype=clnet.int32",
+        "conv2d: operands are floating; got dtype=clnet.bool",
     ),
     (
         lambda: conv_transpose2d(ones(1, 2, 5, 5), ones(3, 1, 3, 3)),

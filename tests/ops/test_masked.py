@@ -78,7 +78,10 @@ CASES = [
         label="integers",
     ),
 ]
-OTHERWISE_TESTED = {"masked_fill_": "test_filling_in_place"}
+OTHERWISE_TESTED = {
+    "masked_fill_": "test_filling_in_place",
+    "fill": "test_one_value_everywhere_has_the_gradient_of_the_value",
+}
 
 
 @pytest.mark.parametrize(("case", "check"), every_check(CASES))
@@ -151,3 +154,13 @@ def test_truth_is_filled_with_that_of_a_number():
     x, mask = clnet.tensor([True, False]), clnet.tensor([False, True])
     assert x.masked_fill(mask, 0.5).tolist() == [True, True]
     assert x.masked_fill_(~mask, 0).tolist() == [False, False]
+
+
+def test_one_value_everywhere_has_the_gradient_of_the_value():
+    x, value = clnet.ones(2, 3, requires_grad=True), clnet.tensor(2.5, requires_grad=True)
+    y = clnet.fill(x * float("nan"), value)
+    assert y.tolist() == [[2.5] * 3] * 2
+    y.sum().backward()
+    assert (value.grad.item(), x.grad.isnan().any().item()) == (6.0, True)  # 0 times NaN
+    assert clnet.fill(clnet.arange(3), 7).tolist() == [7] * 3
+    assert clnet.fill(clnet.arange(3), 7).dtype is clnet.int64

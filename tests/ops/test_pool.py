@@ -191,7 +191,7 @@ def test_max_pool2d_without_gradient_stores_no_positions():
         (lambda x: ops.max_pool2d(x, 0), ArgumentError, "1 or more"),
         (lambda x: ops.avg_pool2d(x, 2, divisor_override=0), ArgumentError, "not 0"),
         (lambda x: ops.avg_pool2d(x.reshape(16), 2), ShapeError, r"\(n, c, h, w\)"),
-        (lambda x: ops.avg_pool2d(x.long(), 2), DtypeError, "floating"),
+        (lambda x: ops.avg_pool2d(x.int(), 2), DtypeError, "floating"),
         (lambda x: ops.adaptive_avg_pool2d(x, -1), ArgumentError, "0 or more"),
     ],
 )
