@@ -163,9 +163,7 @@ class ConvVolumeWeightGrad(Function):
         return volume_weight_grad(target, outputs[0], gy, x, g)
 
 
-def convolved(
-    x: Tensor, weight: Tensor, bias: Tensor | None, settings: VolumeSettings
-) -> Tensor:
+def convolved(x: Tensor, weight: Tensor, bias: Tensor | None, settings: VolumeSettings) -> Tensor:
     """A convolution of volumes, whose depths fit.
 
     Args:
@@ -203,9 +201,7 @@ def _directly(operands: tuple[Tensor, ...], settings: VolumeSettings) -> bool:
     return min(sizes) > 0 and volumes_pay(x.device.target, g, x.dtype.itemsize)
 
 
-def by_planes(
-    x: Tensor, weight: Tensor, bias: Tensor | None, settings: VolumeSettings
-) -> Tensor:
+def by_planes(x: Tensor, weight: Tensor, bias: Tensor | None, settings: VolumeSettings) -> Tensor:
     """A volume's convolution by one of images: taps in depth become channels of these.
 
     The arguments are those of :func:`convolved`.

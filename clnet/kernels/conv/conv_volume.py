@@ -174,9 +174,7 @@ def weight_grad(target: Target, gw: Array, gy: Array, x: Array, g: VolumeGeometr
     for first in range(0, volumes, step):
         count = min(step, volumes - first)
         launches.append(pack(packed_x, images_of(x, first, count), planes))
-        launches.append(
-            pack_channels(packed_gy, images_of(gy, first, count), plane.groups, params)
-        )
+        launches.append(pack_channels(packed_gy, images_of(gy, first, count), plane.groups, params))
         launches.append(
             WEIGHT.launch(
                 params,
@@ -215,7 +213,6 @@ def pays(target: Target, g: VolumeGeometry, itemsize: int) -> bool:
         (back, plane.oc * g.od * back.planes.channel),
     )
     return all(fits(target, plane, way, itemsize) for way in Direction) and all(
-        elements < MOST_PIXELS
-        and elements * itemsize <= room_for(target, layout.planes, itemsize)
+        elements < MOST_PIXELS and elements * itemsize <= room_for(target, layout.planes, itemsize)
         for layout, elements in needed
     )
