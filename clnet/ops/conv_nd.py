@@ -159,9 +159,9 @@ def conv3d(
         # No element sees another: depths are more rows of an image.
         images, filters = reshape(x, (n, c, depth * h, w)), reshape(weight, (oc, icg, 1, 1))
         return reshape(conv2d(images, filters, bias, groups=groups), (n, oc, depth, h, w))
-    if not before and pads in ("valid", (0, 0)) and c == icg * groups:
-        if (kd, kh, kw) == (sd, *s) and dd == 1 and d == [1, 1]:
-            return _conv_of_boxes(x, weight, bias, groups)
+    side_by_side = (kd, kh, kw, dd, *d) == (sd, *s, 1, 1, 1) and pads in ("valid", (0, 0))
+    if side_by_side and before == 0 and c == icg * groups:
+        return _conv_of_boxes(x, weight, bias, groups)
     return convolved(x, weight, bias, settings)
 
 

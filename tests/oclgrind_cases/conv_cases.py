@@ -166,11 +166,11 @@ def check_volumes(
     gw = np.stack([full[o, o // p.ocg * p.icg :][: p.icg] for o in range(p.oc)])
     x_, w_, bias_, gy_ = (given(a, before=3) for a in (x, w, bias, gy))
     out, gx_, gw_ = (output(a.shape, dtype) for a in (y, gx, gw))
-    run(conv_volume.forward(target, out, x_, w_, g, bias_ if biased else None))
+    run(conv_volume.volume_forward(target, out, x_, w_, g, bias_ if biased else None))
     near(out, y + bias[:, None, None, None] if biased else y, terms=512)
-    run(conv_volume.input_grad(target, gx_, gy_, w_, g))
+    run(conv_volume.volume_input_grad(target, gx_, gy_, w_, g))
     near(gx_, gx, terms=512)
-    run(conv_volume.weight_grad(target, gw_, gy_, x_, g))
+    run(conv_volume.volume_weight_grad(target, gw_, gy_, x_, g))
     near(gw_, gw, terms=1024)
 
 

@@ -124,7 +124,10 @@ def test_volumes_are_one_op_on_a_processor(sizes, filters, settings, device):
         return [y.detach(), *clnet.autograd.grad((y * y).sum(), given)]
 
     steps, pads, gaps, groups = settings
-    triple = lambda k: (k, k, k) if isinstance(k, int) else k
+
+    def triple(k):
+        return (k, k, k) if isinstance(k, int) else k
+
     ahead, *beside = triple(pads)
     apart = VolumeSettings(triple(steps), (ahead, ahead), tuple(beside), triple(gaps), groups)
     with profile(device) as observed:

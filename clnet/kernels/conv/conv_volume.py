@@ -79,7 +79,7 @@ class _Walk(NamedTuple):
     phases: int
 
 
-def forward(
+def volume_forward(
     target: Target,
     y: Array,
     x: Array,
@@ -101,10 +101,10 @@ def forward(
     return _convolve(target, forward_layout(g.plane), walk, g, (y, x, weight, bias))
 
 
-def input_grad(
+def volume_input_grad(
     target: Target, gx: Array, gy: Array, weight: Array, g: VolumeGeometry
 ) -> list[Launch]:
-    """``gx``: the gradient that arrives at ``x``; the rest is :func:`forward`'s."""
+    """``gx``: the gradient that arrives at ``x``; the rest is :func:`volume_forward`'s."""
     walk = _Walk(g.d, g.od, 1, g.pd, -g.dd, g.sd)
     return _convolve(target, input_layout(g.plane), walk, g, (gx, gy, weight, None))
 
@@ -151,8 +151,10 @@ def _convolve(
     return launches
 
 
-def weight_grad(target: Target, gw: Array, gy: Array, x: Array, g: VolumeGeometry) -> list[Launch]:
-    """``gw``: the gradient that arrives at ``weight``; the rest is :func:`forward`'s."""
+def volume_weight_grad(
+    target: Target, gw: Array, gy: Array, x: Array, g: VolumeGeometry
+) -> list[Launch]:
+    """``gw``: the gradient that arrives at ``weight``; the rest is :func:`volume_forward`'s."""
     plane, item = g.plane, x.dtype.itemsize
     layout = forward_layout(plane)
     planes = layout.planes
@@ -195,7 +197,7 @@ def weight_grad(target: Target, gw: Array, gy: Array, x: Array, g: VolumeGeometr
     return launches if slices == 1 else [*launches, add_slices(target, gw, parts, shared=False)]
 
 
-def pays(target: Target, g: VolumeGeometry, itemsize: int) -> bool:
+def volumes_pay(target: Target, g: VolumeGeometry, itemsize: int) -> bool:
     """Whether volumes are convolved so in all directions: on CPUs whose scratch memory suffices.
 
     Args:

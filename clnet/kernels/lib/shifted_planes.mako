@@ -11,8 +11,8 @@
 ## param    reach: 1|-1|2|0  pixels between tap columns; 2: one, of 2 phases; 0: arguments
 ## param    dense: bool      whether the taps that count are all that a filter has
 ##
-## Where rows of taps read, and columns. Stride and dilation are arguments: a kernel with them in its
-## text is one for each.
+## Where rows of taps read, and columns. Stride and dilation are arguments: a kernel with them in
+## its text is one for each.
 <%def name="places(taps, reach)">
 % if taps[0] > 1:
     int row_at[${taps[0]}];
