@@ -1,7 +1,8 @@
 """Convolution of rows and volumes, through that of images.
 
-Rows are images of height 1. A volume's taps in depth become channels of images: one sparse map (see
-:mod:`clnet.ops.axis_map`) and one convolution for all depths together.
+Rows are images of height 1. Volumes are an op of their own on CPUs, or one convolution of images
+for all depths together (see :mod:`.conv_volume`); a transposed one's depths are added up by a
+sparse map (:mod:`.axis_map`).
 """
 
 from __future__ import annotations
@@ -152,7 +153,8 @@ def conv3d(
             weight=weight.shape,
         )  # fmt: skip
     pads = pads if isinstance(pads, str) else (pads[0], pads[1])
-    settings = VolumeSettings((sd, *s), (before, after), pads, (dd, *d), groups)
+    steps, gaps = (sd, s[0], s[1]), (dd, d[0], d[1])
+    settings = VolumeSettings(steps, (before, after), pads, gaps, groups)
     flat = (kd, sd, before, after) == (1, 1, 0, 0)
     unpadded = pads in ("same", "valid", (0, 0))
     if flat and kh == kw == 1 and s == [1, 1] and unpadded:

@@ -38,5 +38,5 @@ from .conv_trial import Operands as Operands
 from .conv_volume import VolumeGeometry as VolumeGeometry
 from .conv_volume import volume_forward as volume_forward
 from .conv_volume import volume_input_grad as volume_input_grad
-from .conv_volume import volumes_pay as volumes_pay
 from .conv_volume import volume_weight_grad as volume_weight_grad
+from .conv_volume import volumes_pay as volumes_pay
