@@ -30,6 +30,7 @@ from .differentiable import Differentiable
 from .finish import Finish
 from .fuse_attention import fuse_attention
 from .kept_plans import AnyPlan, KeptPlans
+from .layout import layout
 from .numbers import Numbers
 from .outer import Outer
 from .passes import PASSES, SAVING, Pass, rewrite
@@ -456,6 +457,7 @@ class Compiled:
             jointly = fuse_attention if fuse_attention in self._passes else None
             run = partial(record, self._function, args, kwargs, device, rebind=outer.rebind)
             run = partial(run, jointly=jointly, tables=outer.tables)
+            run = partial(run, keeps_bits=layout not in self._passes)
             with lifted_math(outer.bound()):
                 recorded = run(numbers=numbers)
                 if recorded.tracer.twofold:

@@ -165,6 +165,7 @@ def record(
     jointly: Callable[[Trace], Trace] | None = None,
     numbers: Numbers | None = None,
     tables: Callable[[], Iterable[Any]] = tuple,
+    keeps_bits: bool = False,
 ) -> Recorded:
     """Call a function once with abstract tensors in the place of its tensors.
 
@@ -182,6 +183,7 @@ def record(
         numbers: those that vary from call to call.
         tables: gives dicts and lists outside in which the function may leave such.
         jointly: a pass over the function and the backward of its results, before they are apart.
+        keeps_bits: whether ops are those of eager execution, also where passes know others better.
 
     Returns:
         The recording; nothing was run, and gradients and versions are what they were.
@@ -191,6 +193,7 @@ def record(
             given, or returns a tensor made of one outside that has a graph.
     """
     tracer, start = Tracer(rebind), next_sequence()
+    tracer.keeps_bits = keeps_bits
     varying = tracer.begin(Numbers() if numbers is None else numbers)
     placeholders = _Placeholders(tracer, as_called)
     tracer.place = placeholders if as_called and finds else None

@@ -135,6 +135,7 @@ class Tracer:
         hidden: where they lie in the trace, in order.
         numbers: those that vary from call to call; None: who traces it lets none.
         twofold: whether the function found the memory of one by another name, too.
+        keeps_bits: whether ops are those of eager execution, also where passes know others better.
     """
 
     def __init__(self, find: Callable[[Tracer], None] | None = None) -> None:
@@ -142,7 +143,7 @@ class Tracer:
         self.place: Callable[[Any], Any] | None = None
         self.sources: list[Source] = []
         self.hidden: dict[Storage, int] = {}
-        self.twofold = False
+        self.twofold = self.keeps_bits = False
         self.numbers: Any = None
         self._given: dict[int, tuple[int, Any, Any]] = {}
         self.asked: list[tuple[int, Callable[[Any], Any], Any]] = []

@@ -1,21 +1,20 @@
 """Convolution of rows and volumes, through that of images.
 
-Rows are images of height 1. A volume's taps in depth become channels of images: one sparse map (see
-:mod:`clnet.ops.axis_map`) and one convolution for all depths together.
+Rows are images of height 1. Volumes are an op of their own on CPUs, or one convolution of images
+for all depths together (see :mod:`.conv_volume`); a transposed one's depths are added up by a
+sparse map (:mod:`.axis_map`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from ..errors import ArgumentError, ShapeError
 from ..values.shapes import each
-from .axis_map import Table, map_axis
+from .axis_map import map_axis
 from .conv import conv2d, conv_transpose2d
+from .conv_volume import VolumeSettings, convolved, depths_of
 from .machinery.autocast import computes_as_one
 from .machinery.function import Face, op
 from .reduce import widened
@@ -153,26 +152,19 @@ def conv3d(
             name, f"the filter is larger than the padded volume, {od} deep", x=x.shape,
             weight=weight.shape,
         )  # fmt: skip
+    pads = pads if isinstance(pads, str) else (pads[0], pads[1])
+    steps, gaps = (sd, s[0], s[1]), (dd, d[0], d[1])
+    settings = VolumeSettings(steps, (before, after), pads, gaps, groups)
     flat = (kd, sd, before, after) == (1, 1, 0, 0)
-    if flat and kh == kw == 1 and s == [1, 1] and (pads in ("same", "valid") or pads == [0, 0]):
+    unpadded = pads in ("same", "valid", (0, 0))
+    if flat and kh == kw == 1 and s == [1, 1] and unpadded:
         # No element sees another: depths are more rows of an image.
         images, filters = reshape(x, (n, c, depth * h, w)), reshape(weight, (oc, icg, 1, 1))
         return reshape(conv2d(images, filters, bias, groups=groups), (n, oc, depth, h, w))
-    unpadded = before == 0 and (pads == "valid" or pads == [0, 0]) and c == icg * groups
-    if unpadded and (kd, kh, kw) == (sd, *s) and dd == 1 and d == [1, 1]:
+    side_by_side = (kd, kh, kw, dd, *d) == (sd, *s, 1, 1, 1) and pads in ("valid", (0, 0))
+    if side_by_side and before == 0 and c == icg * groups:
         return _conv_of_boxes(x, weight, bias, groups)
-    if flat:
-        images = permute(x, (0, 2, 1, 3, 4))
-    else:
-        # Before its table is laid out, also of no images.
-        x.device.pool.check(max(n * c * h * w, 1) * kd * od * x.dtype.itemsize)
-        taps = map_axis(name, x, 2, _depths(depth, kd, od, sd, before, dd))
-        images = permute(reshape(taps, (n, c, kd, od, h, w)), (0, 3, 1, 2, 4, 5))
-    images = reshape(images, (n * od, c * kd, h, w))
-    filters = reshape(weight, (oc, icg * kd, kh, kw))
-    y = conv2d(images, filters, bias, s, pads, d, groups)
-    y = reshape(y, (n, od, oc, *y.shape[2:]))
-    return contiguous(permute(y, (0, 2, 1, 3, 4)))
+    return convolved(x, weight, bias, settings)
 
 
 @op(_CONV)
@@ -221,7 +213,7 @@ def conv_transpose3d(
     oh, ow = taps.shape[2:]
     taps = permute(reshape(taps, (n, depth, ocg * groups, kd, oh, ow)), (0, 2, 3, 1, 4, 5))
     taps = reshape(taps, (n, ocg * groups, kd * depth, oh, ow))
-    y = map_axis(name, taps, 2, _depths(od, kd, depth, sd, pd, dd).transposed)
+    y = map_axis(name, taps, 2, depths_of(od, kd, depth, sd, pd, dd).transposed)
     y = to_dtype(y, x.dtype)
     return y if bias is None else y + reshape(bias, (1, -1, 1, 1, 1))
 
@@ -267,13 +259,6 @@ def _check(name: str, x: Tensor, weight: Tensor, count: int) -> None:
 
 def _halves(total: int) -> tuple[int, int]:
     return total // 2, total - total // 2
-
-
-@lru_cache(maxsize=256)
-def _depths(depth: int, kd: int, od: int, stride: int, before: int, dilation: int) -> Table:
-    """``(kd * od)`` depths that the taps of a filter see; those outside are 0."""
-    taps = np.arange(kd)[:, None] * dilation - before
-    return Table.of(depth, (taps + np.arange(od) * stride).reshape(-1))
 
 
 @op(Face.FUNCTION | Face.FUNCTIONAL)

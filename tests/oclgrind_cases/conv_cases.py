@@ -25,6 +25,7 @@ from clnet.kernels.conv import (
     conv_parts,
     conv_planes,
     conv_split,
+    conv_volume,
     conv_warpgroup,
     conv_warpgroup_weight,
     conv_winograd,
@@ -61,6 +62,7 @@ MODULES = (
     conv_parts,
     conv_planes,
     conv_im2col,
+    conv_volume,
     conv_warpgroup,
     conv_warpgroup_weight,
     conv_winograd,
@@ -138,6 +140,61 @@ def direct(target: Target) -> None:
 def direct_in_chunks_of_images(target: Target) -> None:
     with constants(conv_direct, _CHUNK_BYTES=1, SMALL_FLOPS=0):
         check(target, PLAIN, Algorithm.DIRECT, np.float32, full=False)
+
+
+def check_volumes(
+    target: Target, g: conv_volume.VolumeGeometry, dtype: Any, *, biased: bool
+) -> None:
+    """A convolution of volumes and both gradients."""
+    p = g.plane
+    x = normal(p.n, p.ic, g.d, p.h, p.w, dtype=dtype)
+    w = normal(p.oc, p.icg, g.kd, p.kh, p.kw, dtype=dtype)
+    bias, gy = normal(p.oc, dtype=dtype), normal(p.n, p.oc, g.od, p.oh, p.ow, dtype=dtype)
+    reads, deep = taps(p), np.zeros((g.od, g.d, g.kd))
+    for depth in range(g.od):
+        for tap in range(g.kd):
+            at = depth * g.sd - g.pd + tap * g.dd
+            if 0 <= at < g.d:
+                deep[depth, at, tap] = 1
+    dense = np.zeros((p.oc, p.ic, g.kd, p.kh, p.kw))
+    for o in range(p.oc):
+        first = o // p.ocg * p.icg
+        dense[o, first : first + p.icg] = w[o]
+    y = np.einsum("nidhw,oitrs,zdt,yxrshw->nozyx", x, dense, deep, reads, optimize=True)
+    gx = np.einsum("nozyx,oitrs,zdt,yxrshw->nidhw", gy, dense, deep, reads, optimize=True)
+    full = np.einsum("nozyx,nidhw,zdt,yxrshw->oitrs", gy, x, deep, reads, optimize=True)
+    gw = np.stack([full[o, o // p.ocg * p.icg :][: p.icg] for o in range(p.oc)])
+    x_, w_, bias_, gy_ = (given(a, before=3) for a in (x, w, bias, gy))
+    out, gx_, gw_ = (output(a.shape, dtype) for a in (y, gx, gw))
+    run(conv_volume.volume_forward(target, out, x_, w_, g, bias_ if biased else None))
+    near(out, y + bias[:, None, None, None] if biased else y, terms=512)
+    run(conv_volume.volume_input_grad(target, gx_, gy_, w_, g))
+    near(gx_, gx, terms=512)
+    run(conv_volume.volume_weight_grad(target, gw_, gy_, x_, g))
+    near(gw_, gw, terms=1024)
+
+
+@case("cpu")
+def volumes(target: Target) -> None:
+    with constants(conv_direct, SMALL_FLOPS=0), constants(conv_volume, SMALL_FLOPS=0):
+        for dtype in REALS:
+            padded = conv_volume.VolumeGeometry(PLAIN, 4, 3, 4, 1, 1, 1)
+            check_volumes(target, padded, dtype, biased=True)
+            apart = conv_volume.VolumeGeometry(STRIDED, 6, 2, 3, 2, 1, 2)
+            check_volumes(target, apart, dtype, biased=False)
+        wide = WIDE_FILTER._replace(sw=2, ow=3)
+        for plane in (wide, SKIPPING, POINTWISE, DEPTHWISE):
+            g = conv_volume.VolumeGeometry(plane, 3, 3, 1, 1, 0, 1)
+            check_volumes(target, g, np.float32, biased=False)
+    few = conv_volume.VolumeGeometry(PLAIN, 2, 1, 2, 1, 0, 1)
+    check_volumes(target, few, np.float32, biased=True)
+
+
+@case("cpu")
+def volumes_in_chunks(target: Target) -> None:
+    with constants(conv_direct, _CHUNK_BYTES=1, SMALL_FLOPS=0):
+        g = conv_volume.VolumeGeometry(PLAIN, 3, 3, 3, 1, 1, 1)
+        check_volumes(target, g, np.float32, biased=True)
 
 
 SMALL_TILE = tile.Tile(32, 32, 16, 4, 4, 4)

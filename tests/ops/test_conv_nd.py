@@ -6,8 +6,12 @@ import numpy as np
 import pytest
 
 import clnet
+from clnet.compile.passes import KEEPING_BITS
+from clnet.compile.record import record
 from clnet.errors import ArgumentError, DtypeError, ShapeError
+from clnet.kernels.grid import in_groups
 from clnet.nn import functional as F
+from clnet.ops.conv_volume import VolumeSettings, by_planes
 from clnet.profiling import profile
 from tests.opcase import NARROW, OpCase, every_check, normal, sliced
 from tests.torchcase import torch_case
@@ -95,6 +99,74 @@ def test_filters_side_by_side_are_a_product_and_a_copy(name, device):
     with profile(device) as observed:
         clnet.autograd.grad(getattr(F, name)(x, w, stride=2).sum(), [x, w])
     assert not [command for command in observed.commands if "axis_map" in command.name]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "filters", "settings"),
+    [
+        ((2, 3, 6, 9, 17), (5, 3, 3, 3, 3), (1, 1, 1, 1)),
+        ((2, 3, 6, 9, 17), (5, 3, 3, 3, 3), (2, 1, 1, 1)),
+        ((2, 8, 6, 9, 17), (8, 1, 3, 3, 3), ((1, 2, 2), 1, 1, 8)),
+        ((1, 3, 7, 20, 20), (16, 3, 3, 7, 7), ((1, 2, 2), (1, 3, 3), 1, 1)),
+        ((2, 5, 9, 4, 4), (7, 5, 3, 1, 1), ((3, 1, 1), (2, 0, 0), (2, 1, 1), 1)),
+        ((2, 5, 9, 8, 8), (7, 5, 1, 3, 3), (1, (0, 1, 1), 1, 1)),
+        ((2, 5, 9, 4, 4), (7, 5, 5, 2, 1), ((1, 1, 2), (7, 0, 0), 1, 1)),
+    ],
+)
+def test_volumes_are_one_op_on_a_processor(sizes, filters, settings, device):
+    if in_groups(device.traits):
+        pytest.skip("GPUs have convolutions of images")
+    rng = np.random.default_rng(3)
+    x, w, b = (rng.standard_normal(shape) for shape in (sizes, filters, filters[:1]))
+
+    def results(convolve, dtype):
+        given = [clnet.tensor(a.astype(dtype), requires_grad=True) for a in (x, w, b)]
+        y = convolve(*given)
+        return [y.detach(), *clnet.autograd.grad((y * y).sum(), given)]
+
+    steps, pads, gaps, groups = settings
+
+    def triple(k):
+        return (k, k, k) if isinstance(k, int) else k
+
+    ahead, *beside = triple(pads)
+    apart = VolumeSettings(triple(steps), (ahead, ahead), tuple(beside), triple(gaps), groups)
+    with profile(device) as observed:
+        found = results(lambda *given: F.conv3d(*given, *settings), np.float32)
+    names = {command.name for command in observed.commands}
+    assert {"conv_volume", "conv_volume_weight"} <= names
+    assert not {name for name in names if "axis_map" in name or "copy" in name}
+    for a, e in zip(
+        found, results(lambda *given: by_planes(*given, apart), np.float64), strict=True
+    ):
+        assert abs(a.numpy() - e.numpy()).max() < 3e-6 * abs(e.numpy()).max()
+
+
+def test_volumes_in_compiled_functions_are_convolutions_of_images(device):
+    x, w = clnet.ones(1, 2, 4, 5, 5), clnet.ones(3, 2, 3, 3, 3)
+    trace = record(lambda x: F.conv3d(x, w, padding=1), (x,), {}, device).trace
+    assert "conv2d" in {step.function.name for step in trace.steps}
+
+
+def test_compiled_volumes_keep_the_bits_if_they_are_to(device):
+    x, w = clnet.randn(2, 3, 6, 9, 17), clnet.randn(5, 3, 3, 3, 3, requires_grad=True)
+
+    def step(x):
+        y = F.conv3d(x, w, padding=1)
+        return y.detach(), *clnet.autograd.grad((y * y).sum(), w)
+
+    found = clnet.compile(step, passes=KEEPING_BITS)(x)
+    for a, e in zip(found, step(x), strict=True):
+        assert np.array_equal(a.numpy(), e.numpy())
+
+
+def test_volumes_of_a_batch_are_mapped(device):
+    rng = np.random.default_rng(4)
+    x, w = (rng.standard_normal(s, np.float32) for s in ((3, 1, 2, 4, 5, 5), (4, 2, 3, 3, 3)))
+    found = clnet.vmap(lambda x: F.conv3d(x, clnet.tensor(w), padding=1))(clnet.tensor(x))
+    for a, of_one in zip(found, x, strict=True):
+        expected = F.conv3d(clnet.tensor(of_one), clnet.tensor(w), padding=1)
+        assert abs(a.numpy() - expected.numpy()).max() < 1e-5
 
 
 def test_errors_say_what_is_wrong():

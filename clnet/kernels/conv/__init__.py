@@ -12,7 +12,8 @@ The algorithms: ``conv_direct`` and ``conv_planes`` (no memory beside the operan
 ``conv_matrix`` (on matrix units, between images whose channels are dense; :func:`computes_on_units`
 says where), which leaves to ``conv_warpgroup`` what 128 items at once do faster; by those
 ``conv_split``, with ``conv_lines``, computes float32 as three products of TF32, where images lie in
-an :class:`Order` that makes it pay; ``conv_parts`` adds up what slices of a sum gave.
+an :class:`Order` that makes it pay; ``conv_volume`` computes volumes of a :class:`VolumeGeometry`
+on CPUs as ``conv_direct`` does images; ``conv_parts`` adds up what slices of a sum gave.
 """
 
 from .conv import Algorithm as Algorithm
@@ -34,3 +35,8 @@ from .conv_log import log_choice as log_choice
 from .conv_obstacle import ConvObstacle as ConvObstacle
 from .conv_trial import ConvTrial as ConvTrial
 from .conv_trial import Operands as Operands
+from .conv_volume import VolumeGeometry as VolumeGeometry
+from .conv_volume import volume_forward as volume_forward
+from .conv_volume import volume_input_grad as volume_input_grad
+from .conv_volume import volume_weight_grad as volume_weight_grad
+from .conv_volume import volumes_pay as volumes_pay

@@ -92,17 +92,10 @@
 ##          image, row, column); chunks of images are added in order
 <%namespace name="vectors_of" file="/lib/vector.mako"/>
 <%namespace name="epilogue" file="/lib/epilogue.mako"/>
+<%namespace name="shifted" file="/lib/shifted_planes.mako"/>
 <%def name="conv_direct(
     ctype, simd, rows, vectors, strip, taps, reach, dense, spread, activation)">
-<%
-    v, (tap_rows, tap_columns) = f"{ctype}{simd}", taps
-    # Of many taps written out LLVM mixes the products, and has no registers left for what it loads
-    # (8x8: 18 and 45 GMAC/s); of hundreds it also looks back from each load to the first.
-    many, several, beside = tap_rows > 1, tap_columns > 7, 2 - tap_columns % 2
-    beside = 3 if tap_columns % 3 == 0 else 4 if tap_columns % 4 == 0 else beside
-    tap = "{0} * %d + {1}" % tap_columns if dense else "{0} * w_down + {1} * w_right"
-    columns = {0: "column_at[{0}]", 1: "{0}", -1: "-{0}", 2: "{0} % 2 * plane + {0} / 2"}[reach]
-%>
+<% v, (tap_rows, tap_columns) = f"{ctype}{simd}", taps %>
 ${vectors_of.types(ctype, simd)}
 __attribute__((reqd_work_group_size(1, 1, 1)))
 __kernel void conv_direct(...)
@@ -120,17 +113,7 @@ __kernel void conv_direct(...)
     const long channel = (long)image * groups + group;
     planes += planes_offset + channel * ins * ins_step + (long)row * pitch;
     weight += weight_offset + (long)group * w_group + (long)block_begin * w_out + w_first;
-    /* stride and dilation are arguments: a kernel with them in its text is one for each */
-% if many:
-    int row_at[${tap_rows}];
-    for (int k = 0; k < ${tap_rows}; k++)
-        row_at[k] = first + k * down % tall * wide * plane + k * down / tall * pitch;
-% endif
-% if not reach:
-    int column_at[${tap_columns}];
-    for (int s = 0; s < ${tap_columns}; s++)
-        column_at[s] = s * right % thin * plane + s * right / thin;
-% endif
+    ${shifted.places(taps, reach)}
     for (int t = 0; t < height * pitch; t += ${simd * vectors}) {
 % for i in range(rows):
         ${v} ${", ".join(f"c{i}_{j} = 0" for j in range(vectors))};
@@ -138,29 +121,7 @@ __kernel void conv_direct(...)
 % if tap_rows * tap_columns:
         __global const ${ctype} *restrict x = planes + t;
         __global const ${ctype} *restrict f = weight;
-        for (int c = 0; c < ins; c++, x += ins_step, f += w_in) {
-            ${f"for (int k = 0; k < {tap_rows}; k++)" if many else ""} {
-                __global const ${ctype} *restrict xr = x + ${"row_at[k]" if many else "first"};
-                ${f"for (int s = 0; s < {tap_columns}; s += {beside})" if several else ""} {
-% for s in [f"(s + {i})" for i in range(beside)] if several else range(tap_columns):
-                {
-                    __global const ${ctype} *restrict xs = xr + ${columns.format(s)};
-% for j in range(vectors):
-                    const ${v} b${j} = ((__global const vector *)xs)[${j}];
-% endfor
-% for i in range(rows):
-                    {
-                        const ${v} a = f[${i} * w_out + ${tap.format("k" if many else 0, s)}];
-% for j in range(vectors):
-                        c${i}_${j} = multiply_add(a, b${j}, c${i}_${j});
-% endfor
-                    }
-% endfor
-                }
-% endfor
-                }
-            }
-        }
+        ${shifted.add(v, rows, vectors, taps, reach, dense)}
 % endif
 % for i in range(rows):
 % for j in range(vectors):

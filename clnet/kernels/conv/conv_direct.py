@@ -16,7 +16,7 @@ from ...values.record import NamedTuple
 from ...values.shapes import ceil_div, round_up
 from ..epilogue import NO_EPILOGUE, Epilogue
 from ..grid import lanes_of
-from ..kernel import Constraint, Kernel, by_name, joined
+from ..kernel import Constraint, Kernel, Named, by_name, joined
 from .conv_geometry import ConvGeometry, Direction
 from .conv_parts import add_slices
 from .conv_planes import Planes, pack
@@ -194,13 +194,13 @@ def _convolve(
     images, planes = x.shape[0], layout.planes
     item = x.dtype.itemsize
     per_image = layout.groups * layout.ins * planes.channel
-    step = _chunk(target, planes, images, per_image * item, item)
+    step = chunk_of(target, planes, images, per_image * item, item)
     memory = Scratch(x.device)
-    packed = Array.scratch(memory, (step * per_image + _slack(planes),), x.dtype)
+    packed = Array.scratch(memory, (step * per_image + slack_of(planes),), x.dtype)
     launches: list[Launch] = []
     for first in range(0, images, step):
-        part_x, part_y = (_images(a, first, min(step, images - first)) for a in (x, y))
-        launches.append(pack(packed, part_x, planes, slack=_slack(planes)))
+        part_x, part_y = (images_of(a, first, min(step, images - first)) for a in (x, y))
+        launches.append(pack(packed, part_x, planes, slack=slack_of(planes)))
         launches += [
             _launch_part(target, layout, part, part_y, packed, weight, epilogue)
             for part in layout.parts
@@ -231,22 +231,22 @@ def weight_grad(
     layout = forward_layout(g)
     planes = layout.planes
     small = g.flops <= SMALL_FLOPS
-    params = _weight_params(target, x.dtype.ctype, item, layout, small=small)
+    params = weight_params(target, x.dtype.ctype, item, layout, small=small)
     width = params.simd * params.vectors
     blocks = ceil_div(g.ocg, width)
     image_x, image_gy = g.ic * planes.channel, g.groups * blocks * width * g.oh * g.ow
-    step = _chunk(target, planes, g.n, 2 * (image_x + image_gy) * item, item)
+    step = chunk_of(target, planes, g.n, 2 * (image_x + image_gy) * item, item)
     memory = Scratch(x.device)
     packed_x = Array.scratch(memory, (step * image_x,), x.dtype)
     packed_gy = Array.scratch(memory, (step * image_gy,), x.dtype)
     tiles = (blocks * ceil_div(g.icg, params.channels), ceil_div(g.kh, params.rows), g.groups)
-    slices = _slices(target, prod(tiles), step, gw.nbytes)
+    slices = slices_of(target, prod(tiles), step, gw.nbytes)
     parts = gw if slices == 1 else Array.scratch(memory, (slices, *gw.shape), gw.dtype)
     launches: list[Launch] = []
     for first in range(0, g.n, step):
         images = min(step, g.n - first)
-        launches.append(pack(packed_x, _images(x, first, images), planes))
-        launches.append(_pack_channels(packed_gy, _images(gy, first, images), g, params))
+        launches.append(pack(packed_x, images_of(x, first, images), planes))
+        launches.append(pack_channels(packed_gy, images_of(gy, first, images), g.groups, params))
         launches.append(
             WEIGHT.launch(
                 params,
@@ -282,10 +282,10 @@ def fits(target: Target, geometry: ConvGeometry, direction: Direction, itemsize:
     if direction is Direction.WEIGHT_GRAD:
         width = _weight_vectors(layout, simd) * simd
         elements += g.groups * round_up(g.ocg, width) * g.oh * g.ow
-        return _room(target, planes, itemsize) >= elements * itemsize
+        return room_for(target, planes, itemsize) >= elements * itemsize
     row_bytes = round_up(planes.pitch, _WIDEST_TILE) * itemsize
     return (
-        _room(target, planes, itemsize) >= elements * itemsize
+        room_for(target, planes, itemsize) >= elements * itemsize
         and row_bytes <= target.traits.local_memory_bytes
     )
 
@@ -307,44 +307,92 @@ def _steps(shifts: Sequence[Shift], stride: int) -> Steps:
     return Steps(len(shifts), (tap, next_tap - tap), (begin, step))
 
 
-def _chunk(target: Target, planes: Planes, images: int, image_bytes: int, itemsize: int) -> int:
-    """Images whose planes are packed at once."""
-    room = min(_CHUNK_BYTES, _room(target, planes, itemsize))
+def chunk_of(target: Target, planes: Planes, images: int, image_bytes: int, itemsize: int) -> int:
+    """Images whose planes are packed at once.
+
+    Args:
+        target: what it runs on.
+        planes: of a channel.
+        images: of the batch.
+        image_bytes: of an image's planes.
+        itemsize: bytes of an element.
+    """
+    room = min(_CHUNK_BYTES, room_for(target, planes, itemsize))
     return max(1, min(images, room // image_bytes))
 
 
-def _room(target: Target, planes: Planes, itemsize: int) -> int:
-    """Bytes of the workspace for planes, without slack, slices and alignment."""
+def room_for(target: Target, planes: Planes, itemsize: int) -> int:
+    """Bytes of the workspace for planes, without slack, slices and alignment.
+
+    Args:
+        target: what it runs on.
+        planes: of a channel.
+        itemsize: bytes of an element.
+    """
     return (
         target.workspace_limit
-        - _slack(planes) * itemsize
+        - slack_of(planes) * itemsize
         - _slices_bytes(target)
         - 3 * Scratch.ALIGNMENT
     )
 
 
-def _slack(planes: Planes) -> int:
-    """Elements that the last register tile may read beyond the planes."""
+def slack_of(planes: Planes) -> int:
+    """Elements that the last register tile may read beyond the planes.
+
+    Args:
+        planes: of a channel.
+    """
     return _WIDEST_TILE + planes.pitch
 
 
-def _images(array: Array, first: int, count: int) -> Array:
+def images_of(array: Array, first: int, count: int) -> Array:
+    """Some of the batch.
+
+    Args:
+        array: dense.
+        first: of them.
+        count: how many.
+    """
     offset = array.offset + first * prod(array.shape[1:])
     return array.view((count, *array.shape[1:]), array.strides, offset)
 
 
-def _launch_part(
+class PartLaunch(NamedTuple):
+    """What a kernel that computes a part of a layout is launched with.
+
+    Attributes:
+        params: of its text, without an activation.
+        args: by name.
+        global_size: in groups of one.
+    """
+
+    params: Named
+    args: Named
+    global_size: tuple[int, int, int]
+
+
+def part_launch(
     target: Target,
     layout: Layout,
     part: Part,
-    y: Array,
-    packed: Array,
-    weight: Array,
-    epilogue: Epilogue,
-) -> Launch:
-    """Results that meet the same taps: a filter's products with planes, vectors along pixels."""
-    bias = epilogue.bias
-    planes, images, item = layout.planes, y.shape[0], y.dtype.itemsize
+    operands: tuple[Array, Array, Array, Array | None],
+    images: int,
+    *,
+    depths: int = 1,
+) -> PartLaunch:
+    """Results that meet the same taps: a filter's products with planes, vectors along pixels.
+
+    Args:
+        target: what it runs on.
+        layout: of the whole.
+        part: of its results.
+        operands: the result, planes, filters, and a bias or None.
+        images: of the result.
+        depths: that each channel of the planes has.
+    """
+    y, packed, weight, bias = operands
+    planes, item = layout.planes, y.dtype.itemsize
     simd = lanes_of(target, item)
     tile = _tile(target, layout, part, images, item)
     down, right = _steps(part.rows, planes.stride[0]), _steps(part.columns, planes.stride[1])
@@ -359,13 +407,12 @@ def _launch_part(
     dense = (down.count < 2 or down.tap[1] * kw == right.count) and right.tap[1] <= 1
     usual = {(1, 1): 1, (-1, 1): -1, (1, 2): 2}
     reach = usual.get((right.place[1], planes.stride[1]), 0) if right.count > 1 else 1
-    return DIRECT.launch(
+    return PartLaunch(
         joined(
             by_name("ctype simd", y.dtype.ctype, simd),
             by_name("rows vectors strip", tile.rows, tile.vectors, tile.strip),
             by_name("taps", (down.count, right.count) if taps else (0, 0)),
-            by_name("reach dense", reach, dense),
-            by_name("spread activation", part.step != 1, epilogue.activation),
+            by_name("reach dense spread", reach, dense, part.step != 1),
         ),
         joined(
             by_name("y planes weight", y, packed, weight),
@@ -375,7 +422,7 @@ def _launch_part(
             by_name("tall thin wide", *planes.stride, planes.phases[1]),
             by_name("groups outs ins", layout.groups, layout.outs, layout.ins),
             by_name("images_first", int(images_first)),
-            by_name("pitch plane ins_step", planes.pitch, planes.plane, planes.channel),
+            by_name("pitch plane ins_step", planes.pitch, planes.plane, depths * planes.channel),
             by_name("strip_height y_height y_width", tile.height, part.height, part.width),
             by_name("y_start y_step y_pitch", part.start, part.step, part.pitch),
             by_name("y_plane", layout.y_plane),
@@ -383,14 +430,39 @@ def _launch_part(
             by_name("w_first w_down", down.tap[0] * kw + right.tap[0], down.tap[1] * kw),
             by_name("w_right", right.tap[1]),
         ),
-        global_size=(images, strips, blocks) if images_first else (blocks, strips, images),
-        flops=_flops(layout, part, images),
-        bytes=item * (images * layout.groups * layout.ins * planes.channel + weight.size)
+        (images, strips, blocks) if images_first else (blocks, strips, images),
+    )
+
+
+def _launch_part(
+    target: Target,
+    layout: Layout,
+    part: Part,
+    y: Array,
+    packed: Array,
+    weight: Array,
+    epilogue: Epilogue,
+) -> Launch:
+    images, item = y.shape[0], y.dtype.itemsize
+    made = part_launch(target, layout, part, (y, packed, weight, epilogue.bias), images)
+    return DIRECT.launch(
+        joined(made.params, by_name("activation", epilogue.activation)),
+        made.args,
+        global_size=made.global_size,
+        flops=flops_of(layout, part, images),
+        bytes=item * (images * layout.groups * layout.ins * layout.planes.channel + weight.size)
         + item * images * layout.groups * layout.outs * part.height * part.width,
     )
 
 
-def _flops(layout: Layout, part: Part, images: int) -> int:
+def flops_of(layout: Layout, part: Part, images: int) -> int:
+    """Operations of a part.
+
+    Args:
+        layout: of the whole.
+        part: of its results.
+        images: of the result.
+    """
     taps = len(part.rows) * len(part.columns)
     return 2 * images * layout.groups * layout.outs * part.height * part.width * layout.ins * taps
 
@@ -399,7 +471,7 @@ def _tile(target: Target, layout: Layout, part: Part, images: int, itemsize: int
     """The register tile that costs least per tap, counting what the edges waste."""
     simd, pitch = lanes_of(target, itemsize), layout.planes.pitch
     tiles = _TILES_WIDE if simd * itemsize >= _WIDE_SIMD * 4 else _TILES_NARROW
-    if _flops(layout, part, images) <= SMALL_FLOPS:
+    if flops_of(layout, part, images) <= SMALL_FLOPS:
         tiles = _SMALL_TILES
 
     def cut(most_rows: int, vectors: int) -> tuple[int, Tile]:
@@ -427,10 +499,18 @@ def _weight_vectors(layout: Layout, simd: int) -> int:
     return 1 if layout.outs <= simd else 2
 
 
-def _weight_params(
+def weight_params(
     target: Target, ctype: str, itemsize: int, layout: Layout, *, small: bool
 ) -> WeightParams:
-    """The weight gradient's tile: as many sums as registers hold, few of them in vain."""
+    """The weight gradient's tile: as many sums as registers hold, few of them in vain.
+
+    Args:
+        target: what it runs on.
+        ctype: of the elements.
+        itemsize: bytes of an element.
+        layout: of the forward convolution.
+        small: whether it is so little work that the smallest tile does.
+    """
     simd, part = lanes_of(target, itemsize), layout.parts[0]
     vectors, kw, kh = _weight_vectors(layout, simd), len(part.columns), len(part.rows)
     sums = _SUMS_WIDE if simd * itemsize >= _WIDE_SIMD * 4 else _SUMS_NARROW
@@ -448,8 +528,15 @@ def _weight_params(
     return WeightParams(ctype, simd, vectors, channels, rows, kw, int(side_by_side))
 
 
-def _slices(target: Target, groups: int, images: int, nbytes: int) -> int:
-    """Parts of a chunk's images that few work-groups are multiplied by."""
+def slices_of(target: Target, groups: int, images: int, nbytes: int) -> int:
+    """Parts of a chunk's images that few work-groups are multiplied by.
+
+    Args:
+        target: what it runs on.
+        groups: work-groups without parts.
+        images: of the chunk.
+        nbytes: of the filters' gradient.
+    """
     wanted = ceil_div(_GROUPS_PER_UNIT * target.traits.compute_units, groups)
     return max(1, min(wanted, images, _slices_bytes(target) // nbytes))
 
@@ -458,13 +545,22 @@ def _slices_bytes(target: Target) -> int:
     return min(_SLICES_BYTES, target.workspace_limit // 8)
 
 
-def _pack_channels(packed: Array, gy: Array, g: ConvGeometry, params: WeightParams) -> Launch:
+def pack_channels(packed: Array, gy: Array, groups: int, params: WeightParams) -> Launch:
+    """The launch that lays channels of a gradient beside each other, as lanes.
+
+    Args:
+        packed: as ``conv_pack_channels`` writes it.
+        gy: ``(n, channels, ...)``, dense.
+        groups: of channels.
+        params: of the kernel that reads it.
+    """
     width = params.simd * params.vectors
-    blocks = gy.shape[0] * g.groups * ceil_div(g.ocg, width)
+    outs, pixels = gy.shape[1] // groups, prod(gy.shape[2:])
+    blocks = gy.shape[0] * groups * ceil_div(outs, width)
     return PACK_CHANNELS.launch(
         by_name("ctype simd vectors", gy.dtype.ctype, params.simd, params.vectors),
-        by_name("packed gy outs pixels", packed, gy, g.ocg, g.oh * g.ow),
+        by_name("packed gy outs pixels", packed, gy, outs, pixels),
         global_size=(blocks,),
         flops=0,
-        bytes=gy.nbytes + blocks * width * g.oh * g.ow * gy.dtype.itemsize,
+        bytes=gy.nbytes + blocks * width * pixels * gy.dtype.itemsize,
     )

@@ -43,14 +43,14 @@ def pack(packed: Array, x: Array, planes: Planes, *, slack: int = 0) -> Launch:
 
     Args:
         packed: the planes, dense, and ``slack`` elements.
-        x: the images, dense, ``(n, channels, h, w)``.
+        x: the images, dense, ``(n, channels, ..., h, w)``.
         planes: the layout.
         slack: zeros to write after the last plane, for vectors that read beyond it.
 
     Returns:
         The launch.
     """
-    images, step = x.shape[0] * x.shape[1], planes.stride[1]
+    images, step = prod(x.shape[:-2]), planes.stride[1]
     return PACK.launch(
         # One kernel for all strides but the usual two, whose copies are vectors.
         by_name("ctype step", x.dtype.ctype, step if step <= 2 else 0),
