@@ -423,7 +423,6 @@ def test_what_turns_where_nothing_is_recorded_stays_on_the_tape(turn, way):
         lambda x: x.expand(2, 3),
         lambda x: x.broadcast_to((2, 3)),
         lambda x: x.unflatten(0, (2,)),
-        lambda x: x.view(x.dtype),
     ],
 )
 def test_a_view_of_all_elements_is_another_tensor(view):
