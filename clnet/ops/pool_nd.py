@@ -12,7 +12,7 @@ from ..array import Array
 from ..device import Launch, Target
 from ..errors import ArgumentError, DataBoundsError, DtypeError, ShapeError
 from ..kernels.index import put_rows
-from ..kernels.moving import fill
+from ..kernels.moving import fill as launch_fill
 from ..kernels.pool import Window3
 from ..kernels.reduce import Bad
 from ..values.dtypes import int32, int64
@@ -78,7 +78,7 @@ class MaxUnpool(Function):
 
     def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         """Fill, then put."""
-        return fill(target, outputs[0], 0) + put_rows(target, outputs[0], *inputs)
+        return launch_fill(target, outputs[0], 0) + put_rows(target, outputs[0], *inputs)
 
     def backward(self, saved: Saved, grads: Grads, needs: Needs) -> Grads:
         """What lies at the positions."""

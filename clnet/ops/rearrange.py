@@ -13,7 +13,8 @@ from ..errors import ArgumentError, BoundsError, KindError, ShapeError
 from ..expr import Input
 from ..expr import le as less_or_equal
 from ..expr import where as where_expr
-from ..kernels.moving import copy, fill
+from ..kernels.moving import copy
+from ..kernels.moving import fill as launch_fill
 from ..values.dtypes import bool_, from_name
 from ..values.shapes import Shape, axis_of, normalize_dim, normalize_dims, resolve_reshape
 from .arithmetic import le, where
@@ -130,7 +131,7 @@ class DiagonalBackward(Function):
         """Fill, then copy onto the diagonal."""
         (y,), (x,) = outputs, inputs
         place = _diagonal_view(y, self.offset, self.dims)
-        return fill(target, y, 0) + copy_launches(target, place, x)
+        return launch_fill(target, y, 0) + copy_launches(target, place, x)
 
     def backward(self, saved: Saved, grads: Grads, needs: Needs) -> Grads:
         """The diagonal of the gradient."""

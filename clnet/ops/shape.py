@@ -12,7 +12,7 @@ from ..device import Launch, Target
 from ..errors import ArgumentError, BoundsError, DtypeError, ShapeError
 from ..expr import Expr, Input, Pair, cast_boolean, ne
 from ..kernels import moving as kernels
-from ..kernels.moving import fill
+from ..kernels.moving import fill as launch_fill
 from ..values import mode
 from ..values.arguments import integers, is_sequence, shown
 from ..values.dtypes import DType, bool_, from_name
@@ -148,7 +148,7 @@ class SliceBackward(Function):
             if at_once:
                 return at_once
         place = slice_view(y, self.starts, self.steps, x.shape)
-        return fill(target, y, 0) + copy_launches(target, place, x)
+        return launch_fill(target, y, 0) + copy_launches(target, place, x)
 
     def backward(self, saved: Saved, grads: Grads, needs: Needs) -> Grads:
         """The slice of the gradient."""
