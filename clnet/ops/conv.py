@@ -99,16 +99,32 @@ class Conv2d(Function):
 
     def backward(self, saved: Saved, grads: Grads, needs: Needs) -> Grads:
         """The two gradient ops, and the sum over images and pixels."""
-        gy = contiguous(grads[0])
-        (x_shape, _), (weight_shape, _), *bias = saved.input_specs
-        out: list[Any] = [None] * len(needs)
-        if needs[0]:
-            out[0] = apply(ConvInputGrad(self.settings, x_shape), gy, saved.inputs[1])
-        if needs[1]:
-            out[1] = apply(ConvWeightGrad(self.settings, weight_shape), gy, saved.inputs[0])
-        if bias and needs[2]:
-            out[2] = gy.sum((0, 2, 3))
-        return tuple(out)
+        ways = (ConvInputGrad, ConvWeightGrad)
+        return gradients_of(self.settings, ways, saved, grads, needs)
+
+
+def gradients_of(
+    settings: Any, ways: tuple[type[Function], ...], saved: Saved, grads: Grads, needs: Needs
+) -> Grads:
+    """A convolution's gradients: of the input, of the filters and, if there is one, of the bias.
+
+    Args:
+        settings: how filters move.
+        ways: the gradient ops, made of these and the shape of what they give.
+        saved: as :meth:`.Function.backward` has it.
+        grads: the same.
+        needs: the same.
+    """
+    gy, (to_input, to_weight) = contiguous(grads[0]), ways
+    (x_shape, _), (weight_shape, _), *bias = saved.input_specs
+    out: list[Any] = [None] * len(needs)
+    if needs[0]:
+        out[0] = apply(to_input(settings, x_shape), gy, saved.inputs[1])
+    if needs[1]:
+        out[1] = apply(to_weight(settings, weight_shape), gy, saved.inputs[0])
+    if bias and needs[2]:
+        out[2] = gy.sum((0, *range(2, gy.ndim)))
+    return tuple(out)
 
 
 class ConvInputGrad(Function):

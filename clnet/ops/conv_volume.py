@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from ..values import mode
 from ..values.dtypes import float32, float64
 from ..values.shapes import Shape
 from .axis_map import Table, map_axis
-from .conv import conv2d
+from .conv import conv2d, gradients_of
 from .conv_settings import Pair, settings_of
 from .machinery.function import Arrays, Function, Grads, Needs, Saved, apply
 from .shape import contiguous, permute, reshape
@@ -105,16 +105,8 @@ class ConvVolume(Function):
 
     def backward(self, saved: Saved, grads: Grads, needs: Needs) -> Grads:
         """The two gradient ops, and the sum over volumes and pixels."""
-        gy = contiguous(grads[0])
-        (x_shape, _), (weight_shape, _), *bias = saved.input_specs
-        out: list[Any] = [None] * len(needs)
-        if needs[0]:
-            out[0] = apply(ConvVolumeInputGrad(self.settings, x_shape), gy, saved.inputs[1])
-        if needs[1]:
-            out[1] = apply(ConvVolumeWeightGrad(self.settings, weight_shape), gy, saved.inputs[0])
-        if bias and needs[2]:
-            out[2] = gy.sum((0, 2, 3, 4))
-        return tuple(out)
+        ways = (ConvVolumeInputGrad, ConvVolumeWeightGrad)
+        return gradients_of(self.settings, ways, saved, grads, needs)
 
     def decompose(self, x: Tensor, weight: Tensor, *bias: Tensor) -> Tensor:
         """By images."""
