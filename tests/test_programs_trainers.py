@@ -227,3 +227,22 @@ def test_entropies_of_a_programs_own_family():
     theirs = _exponential(torch)(torch.tensor(rates)).entropy()
     np.testing.assert_allclose(ours.detach().numpy(), theirs.detach().numpy(), rtol=1e-12)
     np.testing.assert_allclose(ours.detach().numpy(), 1 - np.log(rates), rtol=1e-12)
+
+
+def test_a_function_that_is_compiled_knows_it():
+    """Libraries leave out what reads values then, such as whether a mask hides anything."""
+
+    def forward(x, mask):
+        if not clnet.compiler.is_compiling() and bool(mask.all()):
+            return x * 2
+        return clnet.where(mask, x * 2, 0.0)
+
+    compiled = clnet.compile(forward)
+    x, mask = clnet.tensor([1.0, 2.0, 3.0]), clnet.tensor([True, True, True])
+    assert not clnet.compiler.is_compiling()
+    for _ in range(3):
+        assert compiled(x, mask).tolist() == [2, 4, 6]
+    assert compiled(x, ~mask).tolist() == [0, 0, 0]
+    assert "plan on" in str(compiled.explain())
+    assert not clnet.compiler.is_compiling()
+    assert not clnet.compiler.is_exporting()

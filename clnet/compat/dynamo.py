@@ -57,7 +57,12 @@ allow_in_graph = disallow_in_graph = forbid_in_graph = run = _as_it_is
 
 
 def is_compiling() -> bool:
-    """False."""
+    """Whether the calling thread traces a function: one that asks leaves out what reads values."""
+    return mode.current().tracer is not None
+
+
+def is_exporting() -> bool:
+    """False: who exports to ONNX traces as who compiles does."""
     return False
 
 
@@ -73,7 +78,7 @@ def reset() -> None:
 
 
 graph_break = cudagraph_mark_step_begin = reset
-is_dynamo_compiling = is_exporting = is_compiling
+is_dynamo_compiling = is_compiling
 assume_constant_result = substitute_in_graph = allow_in_graph
 
 
@@ -234,7 +239,7 @@ def _submodule(name: str, **members: Any) -> ModuleType:
 
 
 eval_frame = _submodule(
-    "eval_frame", OptimizedModule=OptimizedModule, is_dynamo_supported=is_compiling
+    "eval_frame", OptimizedModule=OptimizedModule, is_dynamo_supported=is_compile_supported
 )
 exc = _submodule("exc", Unsupported=Unsupported, TorchDynamoException=RuntimeError)
 _trace_wrapped_higher_order_op = _submodule(

@@ -5,9 +5,9 @@ What is in the room, in the order of a first call:
 - **The call**: `entry` is ``clnet.compile``, `compiled` looks for a plan that fits among
   `kept_plans`, or has one made; `renewal` says how often, `shared_objects` beside which others.
 - **What a plan depends on**: `arguments`, told apart by `fingerprint`; what the function finds by
-  name, `outer`, as far as its code may reach, `reachable`; modules and optimisers, `guards`.
-  Numbers that may vary are `numbers`, found in `slots`, chosen by `varied`; Python's and NumPy's
-  random numbers are `drawn`.
+  name, `outer`, as far as its code may reach, `reachable`, looked at by identity where that is
+  enough, `settled`; modules and optimisers, `guards`. Numbers that may vary are `numbers`, found
+  in `slots`, chosen by `varied`; Python's and NumPy's random numbers are `drawn`.
 - **The trace**: `record` runs the function on abstract tensors, `tracer` writes down its ops, and
   `trace` is what passes see. `differentiable` is the backward of results on the tape,
   `found_gradients` are those that were there, `states` are tensors that are replaced where they

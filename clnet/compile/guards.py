@@ -146,4 +146,7 @@ class Flags:
 
 
 def _differ(guards: list[tuple[Any, Any]]) -> bool:
-    return any(o._clnet_version != version for o, version in guards)
+    return any(
+        o.differs(version) if isinstance(o, Outer) else o._clnet_version != version
+        for o, version in guards
+    )

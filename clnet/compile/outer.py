@@ -35,6 +35,7 @@ from .reachable import (
     table_of,
     wrapped_in,
 )
+from .settled import Settled
 from .slots import UNSEEN, differing, masked, masked_content, numbers_in, slot_of
 from .tracer import NOTHING, Tracer
 
@@ -97,6 +98,7 @@ class Outer:
         every = (*(o for o, _ in self._owners), *found.layers, *changed)
         self._tables = [(o, dict(vars(o))) for o in every if hasattr(o, "__dict__")]
         self._seen = list[partial[Any]]()
+        self._settled: Settled | None = None
         self._told_of = list[tuple[partial[Any], Any]]()  # of modules, whose versions are compared
 
     @property
@@ -117,6 +119,18 @@ class Outer:
             return [fingerprint(place()) for place in self._seen or self._places]
         except RecursionError:  # a list that lies in itself: which one it is
             return [told_safely(place()) for place in self._seen or self._places]
+
+    def differs(self, version: list[Any]) -> bool:
+        """Whether what is there now is not as it was in a version."""
+        places, settled = self._seen or self._places, self._settled
+        if settled is not None and not settled.is_of(places, version):
+            settled = None
+        if settled is not None and settled.holds():
+            return False
+        if self._clnet_version != version:
+            return True
+        self._settled = Settled(places, version, settled)
+        return False
 
     def slots(self, names: Container[tuple[int, Any]], *, unread: bool) -> list[Slot]:
         """Where numbers lie that are found by name and change, as code or earlier calls tell.

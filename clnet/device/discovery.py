@@ -142,12 +142,15 @@ def select(
     matching = [f for f in usable if f.selector.split(":")[0] == word or f.kind.value == word]
     if index >= len(matching):
         have = ", ".join(f"{f.selector} ({f.handle.name.strip()})" for f in usable)
+        remedies = [f"Skipped: {problems}"] if problems else []
+        if word in ("cpu", "pocl"):
+            remedies.append('pip install "clnet[pocl]" brings an OpenCL driver for any CPU')
         raise DeviceError(
             f"device {name!r}",
             "not found",
             have=have,
             **asked,
-            remedy=f"Skipped: {problems}" if problems else None,
+            remedy=". ".join(remedies) or None,
         )
     return matching[index]
 

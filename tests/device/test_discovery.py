@@ -146,6 +146,15 @@ def test_an_absent_device_is_told_with_those_there_are(platforms):
     )
 
 
+def test_a_missing_processor_is_told_where_its_driver_comes_from(platforms):
+    found = platforms(Platform("NVIDIA CUDA", gpu()))
+    with pytest.raises(DeviceError, match=r"device 'cpu': not found.*clnet\[pocl\]"):
+        select("cpu", found)
+    with pytest.raises(DeviceError) as raised:
+        select("intel", found)
+    assert "pocl" not in str(raised.value)
+
+
 def test_an_absent_device_of_the_environment_is_told_to_be_that(platforms, monkeypatch):
     found = platforms(Platform("Portable Computing Language", handle("cpu A")))
     monkeypatch.setattr(discovery, "SETTINGS", replace(SETTINGS, device="nvidia"))
