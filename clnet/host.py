@@ -101,6 +101,11 @@ class OnHost:
         return found
 
     def __bool__(self) -> bool:
+        tracer = mode.current().tracer
+        if tracer is not None and self.array.size == 1:
+            known = tracer.truth(self.array)
+            if known is not None:
+                return known
         return bool(self._element("bool"))
 
     def __index__(self) -> int:

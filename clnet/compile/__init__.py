@@ -8,10 +8,10 @@ What is in the room, in the order of a first call:
   name, `outer`, as far as its code may reach, `reachable`, looked at by identity where that is
   enough, `settled`; modules and optimisers, `guards`. Numbers that may vary are `numbers`, found
   in `slots`, chosen by `varied`; Python's and NumPy's random numbers are `drawn`.
-- **The trace**: `record` runs the function on abstract tensors, `tracer` writes down its ops, and
-  `trace` is what passes see. `differentiable` is the backward of results on the tape,
-  `found_gradients` are those that were there, `states` are tensors that are replaced where they
-  lie.
+- **The trace**: `record` runs the function on abstract tensors, `tracer` writes down its ops,
+  `answers` is what it knows of values, and `trace` is what passes see. `differentiable` is the
+  backward of results on the tape, `found_gradients` are those that were there, `states` are
+  tensors that are replaced where they lie.
 - **Passes** rewrite it, in the order of `passes`: `activations`, `as_values`, `by_columns`,
   `channels_last`, `epilogue`, `fold_batch_norm`, `fuse`, `fuse_attention`, `fuse_into_products`,
   `join_products`, `join_slices`, `layout`, `merge_updates`, `narrow_losses`, `narrow_sums`,

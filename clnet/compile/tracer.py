@@ -15,6 +15,7 @@ from ..ops.machinery.function import Function
 from ..values import mode
 from ..values.lazy import lazy
 from ..values.varying import as_known, is_varying
+from .answers import truth
 from .found_gradients import Source, gradient_form, is_as, overlap
 
 
@@ -164,6 +165,10 @@ class Tracer:
         self._unseen: dict[Storage, int] = {}
         self._raised: list[Storage] = []
         self._modules: list[tuple[Any, set[str]]] = []
+
+    def truth(self, asked: Array) -> bool | None:
+        """Whether a value is true, if that hangs on nothing that replays compute."""
+        return truth(self.steps, asked)
 
     def record(
         self, function: Function, inputs: tuple[Array, ...], outputs: tuple[Array, ...]
