@@ -24,6 +24,7 @@ from .module_face import ModuleFace
 from .parameter import is_lazy
 
 EXTRA = "_extra_state"
+_PLAIN = (int, bool, str, float)
 
 
 class IncompatibleKeys(NamedTuple):
@@ -87,18 +88,22 @@ class ModuleState(ModuleFace, HookedModule):
             MODULES.tell()
 
     def _clnet_resets(self, name: str, value: Any) -> bool:
-        """Whether None is assigned to a state in a trace, or to what is None: that changes nothing.
+        """Whether what is assigned changes nothing: None to a state in a trace, what is there.
 
-        A forward that begins with ``self.memory = None`` leaves a tensor there at the end.
+        A forward that begins with ``self.memory = None`` leaves a tensor there at the end; one
+        that says ``self.window_size = min(height, width)`` leaves the same at each call.
         """
-        if value is not None or name not in vars(self):
+        table = vars(self)
+        if name not in table or hasattr(getattr(type(self), name, None), "__set__"):
+            return False  # a property has its way
+        held = table[name]
+        if _is_same(value, held):
+            table[name] = value
+            return True
+        tracer = mode.current().tracer
+        if value is not None or tracer is None or type(held) is not Tensor:
             return False
-        held, tracer = vars(self)[name], mode.current().tracer
-        if hasattr(getattr(type(self), name, None), "__set__"):  # a property has its way
-            return False
-        if held is None or tracer is None or type(held) is not Tensor:
-            return held is None
-        tracer.rebind(self, vars(self), name, None)
+        tracer.rebind(self, table, name, None)
         return True
 
     def state_dict(
@@ -384,3 +389,15 @@ def _misfit(name: str, own: Tensor, value: Tensor | np.ndarray) -> CheckpointErr
     if not isinstance(value, Tensor):
         from_numpy(value.dtype)
     return None
+
+
+def _is_same(value: Any, held: Any) -> bool:
+    """Whether two values are None, numbers or texts, or tuples of these, that nobody tells apart.
+
+    A list that was extended (``self.seen += [x]``) is the one that was there, and changed.
+    """
+    if type(value) is not type(held):
+        return False
+    if type(value) is tuple:
+        return len(value) == len(held) and all(map(_is_same, value, held))
+    return value is None or (type(value) in _PLAIN and repr(value) == repr(held))

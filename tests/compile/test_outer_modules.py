@@ -219,3 +219,49 @@ def test_a_counter_that_the_function_makes(make, count):
     assert [f(clnet.ones(1)).item() for _ in range(4)] == [1, 2, 3, 4]
     assert module.calls == 4
     assert f.num_traces == 2
+
+
+def test_a_forward_that_assigns_what_is_there_is_traced_once():
+    """As Swin of transformers clamps its windows: numbers and texts made anew are the same."""
+
+    class Clamped(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.window, self.shape, self.name, self.rate = 1000, (), "", 0.5
+
+        def forward(self, x):
+            self.window = min(self.window, x.shape[-1] * 100)
+            self.shape = (x.shape[0] * 500, "rows")
+            self.name = f"of {x.shape[-1]}"
+            self.rate = float(x.shape[-1]) / 8
+            return x * self.window * self.rate
+
+    model, x = Clamped(), clnet.tensor([[1.0, 2.0, 3.0]])
+    compiled = clnet.compile(model)
+    for _ in range(6):
+        assert compiled(x).tolist() == [[112.5, 225.0, 337.5]]
+    # The first call finds others than it leaves.
+    assert compiled.num_traces <= 2
+    model.window, model.rate = 200, 1.0
+    assert compiled(x).tolist() == [[75.0, 150.0, 225.0]] == model(x).tolist()
+    model.rate = 0.375
+    for _ in range(3):
+        assert compiled(x).tolist() == [[75.0, 150.0, 225.0]]
+
+
+@pytest.mark.parametrize(("value", "other"), [(1, True), (1, 1.0), (0.0, -0.0), ((1,), (True,))])
+def test_what_only_looks_alike_is_another(value, other):
+    class Kept(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.held = value
+
+        def forward(self, x):
+            return x + 1 if repr(self.held) == repr(value) else x
+
+    model, x = Kept(), clnet.tensor([1.0])
+    compiled = clnet.compile(model)
+    assert compiled(x).tolist() == compiled(x).tolist() == [2]
+    model.held = other
+    assert compiled(x).tolist() == [1]
+    assert type(model.held) is type(other)
