@@ -12,6 +12,7 @@ import pytest
 
 from clnet.device import Check, Target, device
 from clnet.kernels import streaming as streaming_module
+from clnet.kernels.norm import Running
 from clnet.kernels.norm import norm_in_registers as runs_module
 from clnet.kernels.norm import norm_parts_group as parts_module
 from clnet.kernels.norm.norm import (
@@ -256,6 +257,14 @@ def check_norm(
     near(y, normed * scale + shift, terms=256)
     for found, expected in zip(statistics, (mean, invstd, var * count / (count - 1)), strict=True):
         near(found, expected, terms=64)
+    for momentum, counted in ((0.25, False), (0.25, True), (None, True)):
+        old, batches = normal(c, dtype=dtype), given(np.array([3], np.int64), before=1)
+        running = Running(given(old), given(old), momentum, batches if counted else None)
+        run(batch_norm_statistics(target, (*statistics[:2], running), x_, eps=eps))
+        share = 1 / 3 if momentum is None else momentum
+        near(running.mean, old + share * (mean - old), terms=64)
+        near(running.var, old + share * (var * count / (count - 1) - old), terms=64)
+        assert batches.numpy()[0] == 3 + (counted and momentum is not None)
 
     gbias, gweight = gy.sum(axes, np.float64), (gy * normed).sum(axes)
     centred = gy - gbias.reshape(wide) / count - normed * gweight.reshape(wide) / count
