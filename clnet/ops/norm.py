@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 from math import prod
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from .. import expr as e
@@ -16,7 +17,7 @@ from ..kernels.norm import Running, Statistics, batch_norm_grad, batch_norm_stat
 from ..kernels.norm import batch_norm as launch_batch_norm
 from ..values import mode
 from ..values.dtypes import DType, from_name, int64
-from ..values.shapes import Shape
+from ..values.shapes import Shape, Strides, is_contiguous
 from .arithmetic import rsqrt
 from .create import new_zeros
 from .machinery.function import (
@@ -36,6 +37,8 @@ from .shape import contiguous, reshape, to_dtype
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
+
+_FORM, _WANTED = attrgetter("array.form"), attrgetter("requires_grad")
 
 
 class _OwnStatistics(Function):
@@ -279,7 +282,7 @@ def batch_norm(
         ShapeError: if ``x`` has no channels, or an operand has another number of them.
     """
     operands = (running_mean, running_var, weight, bias)
-    if not _fits(_kind(x), tuple(map(_kind, operands)), training=training):
+    if not _fits(*map(_kind, (x, *operands)), training=training):
         _require_fitting(x, *operands, training=training)
     if not training and running_mean is not None and running_var is not None:
         return _given(x, running_mean, running_var, weight, bias, eps)
@@ -326,7 +329,7 @@ def counted_batch_norm(
         ArgumentError: as there, and so of the other errors.
     """
     operands = (*running[:2], weight, bias)
-    if not _fits(_kind(x), tuple(map(_kind, operands)), training=True):
+    if not _fits(*map(_kind, (x, *operands)), training=True):
         _require_fitting(x, *operands, training=True)
     if 0 in x.shape or not moves_beside(x, weight, bias, *running):
         return None
@@ -350,14 +353,19 @@ def moves_beside(x: Tensor, weight: Tensor | None, bias: Tensor | None, *running
     now = mode.current()
     if now.tracer is not None or now.batching or now.recomputing or now.anomaly is not None:
         return False
-    device, acc = x.array.storage.device, from_name(x.dtype.compute)
-    memory = {a.array.storage for a in (x, weight, bias) if a is not None}
-    for each, dtype in zip(running, (acc, acc, int64), strict=False):
-        array = each.array
-        dense = array.dtype is dtype and array.contiguous and array.storage.device is device
-        if not dense or array.storage in memory or each.requires_grad:
+    every = [a for a in (x, weight, bias, *running) if a is not None]
+    if len({a.array.storage for a in every}) < len(every) or any(map(_WANTED, running)):
+        return False
+    return _lie_densely(x.array.dtype, *[form[2:] for form in map(_FORM, running)])
+
+
+@lru_cache(maxsize=4096)
+def _lie_densely(x: DType, *running: tuple[Shape, Strides, int, DType]) -> bool:
+    """Whether running statistics are of the dtype that kernels find, and lie as these take them."""
+    acc = from_name(x.compute)
+    for (shape, strides, _, dtype), own in zip(running, (acc, acc, int64), strict=False):
+        if dtype is not own or not is_contiguous(shape, strides):
             return False
-        memory.add(array.storage)
     return True
 
 
@@ -386,9 +394,7 @@ def _kind(x: Tensor | None) -> tuple[Shape, DType] | None:
 
 
 @lru_cache(maxsize=4096)
-def _fits(
-    x: tuple[Shape, DType], operands: tuple[tuple[Shape, DType] | None, ...], *, training: bool
-) -> bool:
+def _fits(x: tuple[Shape, DType], *operands: tuple[Shape, DType] | None, training: bool) -> bool:
     """Whether a batch norm's operands fit ``x``; a network asks for the same at every step."""
     shape, dtype = x
     fit = all(o is None or (o[0] == shape[1:2] and o[1].is_floating_point) for o in operands)
