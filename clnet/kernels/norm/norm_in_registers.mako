@@ -139,11 +139,13 @@ __kernel void norm_in_registers(...) {
 ##
 ## Pointers to where the statistics of channels go.
 <%def name="begin(track)">
-    mean += mean_offset, invstd += invstd_offset;
+    mean += mean_offset;
+    invstd += invstd_offset;
 % if not track:
     var += var_offset;
 % else:
-    running_mean += running_mean_offset, running_var += running_var_offset;
+    running_mean += running_mean_offset;
+    running_var += running_var_offset;
 % if track != "blend":
     batches += batches_offset;
 % endif
