@@ -38,7 +38,8 @@ from .shape import contiguous, reshape, to_dtype
 if TYPE_CHECKING:
     from ..tensor import Tensor
 
-_FORM, _WANTED = attrgetter("array.form"), attrgetter("requires_grad")
+_STORAGE, _WANTED = attrgetter("array.storage"), attrgetter("requires_grad")
+_LAID = attrgetter("array.shape", "array.strides", "array.dtype")
 
 
 class _OwnStatistics(Function):
@@ -156,7 +157,8 @@ class TrackedBatchNorm(_OwnStatistics):
 
     def with_varying(self, numbers: tuple[Any, ...]) -> TrackedBatchNorm:
         """With another momentum."""
-        return TrackedBatchNorm(self.weighted, self.biased, self.eps, *numbers, self.counted)
+        (momentum,) = numbers
+        return TrackedBatchNorm(self.weighted, self.biased, self.eps, momentum, self.counted)
 
     @property
     def beside(self) -> int:
@@ -353,17 +355,21 @@ def moves_beside(x: Tensor, weight: Tensor | None, bias: Tensor | None, *running
     now = mode.current()
     if now.tracer is not None or now.batching or now.recomputing or now.anomaly is not None:
         return False
-    every = [a for a in (x, weight, bias, *running) if a is not None]
-    if len({a.array.storage for a in every}) < len(every) or any(map(_WANTED, running)):
+    every = (x, *running)
+    if weight is not None:
+        every += (weight,)
+    if bias is not None:
+        every += (bias,)
+    if len({*map(_STORAGE, every)}) < len(every) or any(map(_WANTED, running)):
         return False
-    return _lie_densely(x.array.dtype, *[form[2:] for form in map(_FORM, running)])
+    return _lie_densely(x.array.dtype, *map(_LAID, running))
 
 
 @lru_cache(maxsize=4096)
-def _lie_densely(x: DType, *running: tuple[Shape, Strides, int, DType]) -> bool:
+def _lie_densely(x: DType, *running: tuple[Shape, Strides, DType]) -> bool:
     """Whether running statistics are of the dtype that kernels find, and lie as these take them."""
     acc = from_name(x.compute)
-    for (shape, strides, _, dtype), own in zip(running, (acc, acc, int64), strict=False):
+    for (shape, strides, dtype), own in zip(running, (acc, acc, int64), strict=False):
         if dtype is not own or not is_contiguous(shape, strides):
             return False
     return True
