@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from importlib import import_module
 from itertools import product
@@ -237,9 +238,15 @@ def cross_entropies(target: Target) -> None:
 
 
 def check_norm(
-    target: Target, shape: tuple[int, ...], dtype: Any, *, full: bool, before: int = 1
+    target: Target,
+    shape: tuple[int, ...],
+    dtype: Any,
+    *,
+    full: bool,
+    before: int = 1,
+    moving: Sequence[tuple[float | None, bool]] = (),
 ) -> None:
-    """With weight and bias, or without."""
+    """With weight and bias, or without; running statistics by a momentum and a count."""
     c, eps = shape[1], 1e-3
     x, gy = normal(*shape, dtype=dtype), normal(*shape, dtype=dtype)
     axes, wide = (0, *range(2, x.ndim)), (1, c, *[1] * (x.ndim - 2))
@@ -257,7 +264,7 @@ def check_norm(
     near(y, normed * scale + shift, terms=256)
     for found, expected in zip(statistics, (mean, invstd, var * count / (count - 1)), strict=True):
         near(found, expected, terms=64)
-    for momentum, counted in ((0.25, False), (0.25, True), (None, True)):
+    for momentum, counted in moving:
         old, batches = normal(c, dtype=dtype), given(np.array([3], np.int64), before=1)
         running = Running(given(old), given(old), momentum, batches if counted else None)
         run(batch_norm_statistics(target, (*statistics[:2], running), x_, eps=eps))
@@ -284,9 +291,10 @@ def batch_norms(target: Target) -> None:
         check_norm(target, (3, 2, 4, 5), np.float32, full=False)
         check_norm(target, (70, 3), np.float32, full=True)
         for dtype in REALS:
-            check_norm(target, (5, 2, 3, 12), dtype, full=True, before=4)
+            check_norm(target, (5, 2, 3, 12), dtype, full=True, before=4, moving=((0.25, True),))
     with constants(norm_module, _PART=192):  # of which a channel is one
-        check_norm(target, (5, 2, 3, 12), np.float32, full=True, before=4)
+        moving = ((0.25, False), (0.25, True), (None, True))
+        check_norm(target, (5, 2, 3, 12), np.float32, full=True, before=4, moving=moving)
     if target.traits.dedicated_local_memory:
         for shape in ((3, 2, 4), (3, 2, 5), (7, 3)):
             x = normal(*shape).astype(np.float16)
