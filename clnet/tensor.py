@@ -128,15 +128,18 @@ class Tensor(OnHost):
             now.tracer.see_flags(inputs)
         if now.autocast is not None:
             function, inputs = cast(now.autocast, function, inputs)
+        known = inputs
         if needed and function.mutates:
-            overwrite(function, inputs)
-            return ()
+            if not function.beside:
+                overwrite(function, inputs)
+                return ()
+            known = inputs[: -function.beside]
         arrays = execute(function, tuple(map(_ARRAY, inputs)))
         if needed and arrays:
-            needs = tuple([x._requires_grad or x._node is not None for x in inputs])
+            needs = tuple([x._requires_grad or x._node is not None for x in known])
             plain = function.repeats and function.sixteen_bit
             kind = arrays[0].form if plain else kind_of(function, inputs, arrays)
-            node = Node(function, inputs, needs, arrays, Tensor, kind)
+            node = Node(function, known, needs, arrays, Tensor, kind)
             flows = function.differentiable
             made: tuple[Tensor, ...] = ()
             for k, a in enumerate(arrays):

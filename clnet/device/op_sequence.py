@@ -6,10 +6,12 @@ Which ops these are, and what they read, is the caller's to know.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from ..errors import OutOfDeviceMemory
 from ..values.record import NamedTuple
+from .kept import NOTHING, picking
 from .launch import HostScalar, Scratch, Storage, abstract_error
 
 if TYPE_CHECKING:
@@ -48,9 +50,12 @@ class Memory:
         begins: the byte where each begins there.
         cells: numbers on the host that launches are given.
         left: the storages, without memory yet, of what is made and stays.
+
+    Attributes:
+        plain: whether all that is given has memory, which begins where its buffer does.
     """
 
-    __slots__ = ("begins", "buffers", "cells", "left")
+    __slots__ = ("begins", "buffers", "cells", "left", "plain")
 
     def __init__(
         self,
@@ -60,6 +65,7 @@ class Memory:
         left: dict[int, Storage],
     ) -> None:
         self.buffers, self.begins, self.cells, self.left = buffers, begins, cells, left
+        self.plain = False
 
 
 class _Launch(NamedTuple):
@@ -73,6 +79,9 @@ class _Launch(NamedTuple):
             of an element.
         scratch: places of scratch memory.
         cells: places of numbers of ``Memory.cells``, and which each is.
+        take: gives the buffers of ``own`` and of ``given``, in this order, of all registers'.
+        pick: gives the arguments in order, of what ``take`` gives, of scratch memory, numbers and
+            ``args``.
     """
 
     set_args: Callable[..., None]
@@ -84,6 +93,8 @@ class _Launch(NamedTuple):
     given: tuple[tuple[int, int, int, int], ...]
     scratch: tuple[tuple[int, Scratch], ...]
     cells: tuple[tuple[int, int], ...]
+    take: Callable[[Sequence[Any]], tuple[Any, ...]]
+    pick: Callable[[Sequence[Any]], tuple[Any, ...]]
 
     @staticmethod
     def of(
@@ -99,17 +110,33 @@ class _Launch(NamedTuple):
                 args[place] = value
         places = [(place, op.registers[number], item) for place, number, item in each.storages]
         sizes = each.global_size, each.local_size
+        own = tuple((place, r) for place, r, _ in places if r in registers)
+        given = tuple((p, r, args[p + 1], item) for p, r, item in places if r not in registers)
+        scratch = tuple((place, lent[number]) for place, number in each.scratch)
+        taken = [r for _, r in own] + [r for _, r, *_ in given]
+        taken += [0] * max(0, 2 - len(taken))  # of one register nothing would give a tuple
+        filled = [p for p, _ in own] + [p for p, *_ in given]
+        where = list(zip(filled, range(len(filled)), strict=True))
+        behind = [place for place, _ in (*scratch, *cells)]
+        where += zip(behind, range(len(taken), len(taken) + len(behind)), strict=True)
         return _Launch(
-            *(each.set_args, each.handle, *sizes, tuple(args)),
-            tuple((place, r) for place, r, _ in places if r in registers),
-            tuple((p, r, args[p + 1], item) for p, r, item in places if r not in registers),
-            tuple((place, lent[number]) for place, number in each.scratch),
-            tuple(cells),
+            *(each.set_args, each.handle, *sizes, tuple(args), own, given, scratch, tuple(cells)),
+            itemgetter(*taken),
+            picking(len(taken) + len(behind), args, where),
         )
 
     def set(self, memory: Memory, lend: Callable[[Scratch], Any]) -> None:
         """Set the kernel's arguments. It is others' too, so they are all set, as for every op."""
-        buffers, values = memory.buffers, list(self.args)
+        buffers = memory.buffers
+        if memory.plain:
+            found = self.take(buffers)
+            if self.scratch:
+                found += tuple([lend(scratch).buffer for _, scratch in self.scratch])
+            if self.cells:
+                found += tuple([memory.cells[number].value for _, number in self.cells])
+            self.set_args(*self.pick((*found, *self.args)))
+            return
+        values = list(self.args)
         for place, register in self.own:
             values[place] = buffers[register]
         for place, register, first, item in self.given:
@@ -136,7 +163,7 @@ class OpSequence:
         num_launches: of all.
     """
 
-    __slots__ = ("_device", "_parts", "num_launches")
+    __slots__ = ("_device", "_given", "_parts", "num_launches")
 
     def __init__(self, device: Device, parts: Sequence[Sequence[OpAgain]]) -> None:
         self._device = device
@@ -151,6 +178,8 @@ class OpSequence:
                 known.append((op, [_Launch.of(each, op, lent, own) for each in enqueues]))
                 self.num_launches += len(enqueues)
             self._parts.append(known)
+        launches = [x for ops in self._parts for _, launches in ops for x in launches]
+        self._given = frozenset(register for x in launches for _, register, *_ in x.given)
 
     def run(
         self,
@@ -175,6 +204,8 @@ class OpSequence:
         """
         buffers, pool, last = memory.buffers, self._device.pool, None
         take, give_back = pool.take, pool.give_back
+        given = map(type, map(buffers.__getitem__, self._given))
+        memory.plain = not any(memory.begins) and NOTHING not in given
         op: OpAgain | None = None
         try:
             for place, ops in enumerate(self._parts):

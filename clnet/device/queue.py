@@ -188,32 +188,26 @@ class Queue:
         self, kept: KeptLaunches, op: Any, storages: Sequence[Storage], numbers: Sequence[Any]
     ) -> None:
         """Enqueue kernels that have run before, under the lock."""
-        queue, lent = self._queue, kept.lent(storages[0].device) if kept.scratch else ()
+        queue, lend = self._queue, self.workspace.serve
+        found = kept.together(storages, numbers, lend)
+        lent = kept.lent(storages[0].device) if found is None else ()
         for each in kept.enqueues or ():
-            launch, kernel, set_args, handle, args, groups, group, own, scratch, given = each
-            values = list(args)  # as values_of gives them
-            for place, number, item in own:
-                memory = storages[number]
-                values[place] = buffer = memory.buffer
-                if buffer is None:
-                    raise abstract_error()
-                if memory.begin:
-                    values[place + 1] += memory.begin // item
-            for place, number in scratch:
-                values[place] = self.workspace.serve(lent[number]).buffer
-            for place, number in given:
-                value = numbers[number]
-                values[place] = value.value if type(value) is HostScalar else value
-            if kept.checks and launch.check is not None:
-                number = self.faults.number_of(launch.check, mode.current().module_path)
-                values += (self.faults.cell.buffer, 0, number)
+            if found is not None:
+                values = each.pick((*found, *each.args))
+            else:
+                values = each.values(storages, lent, numbers, lend)
+            if kept.checks and each.launch.check is not None:
+                number = self.faults.number_of(each.launch.check, mode.current().module_path)
+                values = (*values, self.faults.cell.buffer, 0, number)
                 self.faults.expected = True
             try:
-                set_args(*values)
-                self._last = cl.enqueue_nd_range_kernel(queue, handle, groups, group)
+                each.set_args(*values)
+                self._last = cl.enqueue_nd_range_kernel(
+                    queue, each.handle, each.global_size, each.local_size
+                )
             except RuntimeError as error:  # not the driver's, but the binding's
-                named = launch.with_args(launch.args, op.name)
-                raise misfit(named, kernel.signature.types, values) or error from error
+                named = each.launch.with_args(each.launch.args, op.name)
+                raise misfit(named, each.kernel.signature.types, values) or error from error
 
     def prepare(self, launches: Sequence[Launch]) -> Prepared:
         """Have the kernels of launches to come at hand; see :meth:`.program.ProgramCache.prepare`.

@@ -10,6 +10,7 @@ from .. import ops
 from ..creation import empty
 from ..errors import ShapeError
 from ..ops.machinery.update import update
+from ..ops.norm import counted, counted_batch_norm
 from ..tensor import Tensor
 from ..values.dtypes import DType, int64
 from . import init
@@ -110,9 +111,13 @@ class BatchNorm(Normalization):
             return self._normalized(x, None, None, 0.0)
         if not self.training or mean is None or var is None or count is None:
             return self._normalized(x, mean, var, 0.0)
+        operands = (mean, var, count), self.weight, self.bias
+        y = counted_batch_norm(x, *operands, self.momentum, self.eps)
+        if y is not None:
+            return y
         if self.momentum is not None:
             y = self._normalized(x, mean, var, self.momentum)
-            update(_counted, [count], once=True)
+            update(counted, [count], once=True)
             return y
         batch_mean, batch_var = ops.zeros_like(mean), ops.zeros_like(var)
         y = self._normalized(x, batch_mean, batch_var, 1.0)
@@ -148,7 +153,7 @@ class BatchNorm(Normalization):
             return
         if self.running_mean is None or self.running_var is None or count is None:
             return
-        update(_counted, [count], once=True)
+        update(counted, [count], once=True)
         for average, value in ((self.running_mean, mean), (self.running_var, var)):
             if self.momentum is None:
                 counts = count.expand(self.num_features)
@@ -197,10 +202,6 @@ class BatchNorm3d(BatchNorm):
     """Batch normalisation of volumes ``(n, num_features, d, h, w)``; as :class:`BatchNorm2d`."""
 
     ndims = (5,)
-
-
-def _counted(count: Any) -> tuple[Any, ...]:
-    return (count + 1,)
 
 
 def _averaged(average: Any, value: Any, count: Any) -> tuple[Any, ...]:

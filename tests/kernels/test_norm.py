@@ -8,10 +8,19 @@ import pytest
 import clnet
 from clnet.device import device
 from clnet.errors import ArgumentError
-from clnet.kernels.norm.norm import batch_norm, batch_norm_grad
+from clnet.kernels.norm import Running
+from clnet.kernels.norm.norm import batch_norm, batch_norm_grad, batch_norm_statistics
 from clnet.ops.norm import BatchNorm, BatchNormBackward
 from clnet.values.dtypes import bfloat16, float16
-from tests.kernels.launching import cpu_shaped, gpu_shaped, normal, on_device, poisoned, run
+from tests.kernels.launching import (
+    cpu_shaped,
+    gpu_shaped,
+    normal,
+    offset,
+    on_device,
+    poisoned,
+    run,
+)
 
 SHAPES = [(4, 3, 5, 5), (2, 1, 16), (3, 5, 17), (7, 6), (40, 33), (1, 2, 1, 9), (2, 2, 70, 71)]
 LARGE = [(700, 3, 5, 5), (3000, 17), (3000, 20), (41, 12), (1, 2, 20_000)]
@@ -56,6 +65,30 @@ def test_forward_and_statistics(dev, target, shape):
     np.testing.assert_allclose(found[1].numpy(), 1 / np.sqrt(var + EPS), rtol=1e-5)
     np.testing.assert_allclose(found[2].numpy(), var * count / (count - 1), rtol=1e-5)
     np.testing.assert_allclose(y.numpy(), expected, atol=2e-5)
+
+
+@pytest.mark.parametrize("shape", SHAPES + LARGE, ids=str)
+@pytest.mark.parametrize(
+    ("momentum", "batches"), [(0.25, None), (0.25, 7), (None, 4)], ids=["blend", "count", "average"]
+)
+def test_running_statistics_move_as_updates_move_them(dev, target, shape, momentum, batches):
+    """To the bit, from statistics that the same kernels stored."""
+    x, c = on_device(2 * normal(*shape) + 5), shape[1]
+    mean, invstd, var = found = [poisoned((c,)) for _ in range(3)]
+    run(batch_norm_statistics(target, tuple(found), x, eps=EPS))
+    before = normal(c, seed=3), normal(c, seed=4) ** 2
+    count = None if batches is None else offset(np.array(batches, np.int64))
+    running = Running(*map(offset, before), momentum, count)
+    again = [poisoned((c,)) for _ in range(2)]
+    run(batch_norm_statistics(target, (*again, running), x, eps=EPS))
+    for stored, same in zip((mean, invstd), again, strict=True):
+        np.testing.assert_array_equal(same.numpy(), stored.numpy())
+    for old, moved, own in zip(before, running[:2], (mean, var), strict=True):
+        step = own.numpy() - old
+        step = step / np.float32(batches) if momentum is None else np.float32(momentum) * step
+        np.testing.assert_array_equal(moved.numpy(), old + step)
+    if count is not None:
+        assert count.numpy() == batches + (momentum is not None)
 
 
 @pytest.mark.parametrize("shape", SHAPES + LARGE, ids=str)

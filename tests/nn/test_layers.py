@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import sys
+
 import numpy as np
 import pytest
 
@@ -26,6 +29,89 @@ def test_a_replay_advances_the_running_averages(momentum):
     assert traced.num_batches_tracked.item() == 3
     for name, value in eager.state_dict().items():
         assert np.array_equal(np.asarray(traced.state_dict()[name]), np.asarray(value)), name
+
+
+class Launched:
+    """The ops of all launches."""
+
+    profiling = False
+
+    def __init__(self):
+        self.ops = []
+
+    def command(self, record):
+        self.ops.append(record.op)
+
+
+def apart(layer, x):
+    """What a batch norm does with ops of their own, as where an op is looked at by one."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys.modules["clnet.ops.norm"], "moves_beside", lambda *operands: False)
+        return layer(x)
+
+
+@pytest.mark.parametrize("momentum", [0.1, None])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
+@pytest.mark.parametrize("shape", [(6, 3), (300, 40), (4, 3, 5, 5), (2, 3, 70, 71)], ids=str)
+def test_running_averages_are_moved_by_whoever_finds_the_statistics(shape, dtype, momentum):
+    """The bits of ops of their own, and no launch beside the norm's."""
+    dtype = getattr(clnet, dtype)
+    kind = nn.BatchNorm1d if len(shape) == 2 else nn.BatchNorm2d
+    one, other = (kind(shape[1], momentum=momentum, dtype=dtype) for _ in range(2))
+    if dtype is clnet.bfloat16:
+        one.float(), other.float()  # as networks of mixed precision have them
+    for seed in range(3):
+        x = clnet.tensor(np.random.default_rng(seed).standard_normal(shape)).to(dtype)
+        with clnet.device().queue.observe(launched := Launched()):
+            y = one(x)
+        assert np.array_equal(y.detach().float().numpy(), apart(other, x).detach().float().numpy())
+    for name, value in other.state_dict().items():
+        assert np.array_equal(one.state_dict()[name].numpy(), value.numpy()), name
+    assert one.num_batches_tracked.item() == 3
+    beside = {"to"} | ({"counted"} if momentum is None else set())
+    assert {*launched.ops} - beside == {"batch_norm"}
+    assert launched.ops.count("counted") == (momentum is None)
+
+
+def test_running_averages_are_seen_through_whatever_holds_them():
+    layer, x = nn.BatchNorm2d(3), images()
+    state, count = layer.state_dict(), layer.num_batches_tracked.view(1)
+    copied, versions = copy.deepcopy(layer), [b._version for b in layer.buffers()]
+    layer(x)
+    assert count.tolist() == [1]
+    assert state["num_batches_tracked"].item() == 1
+    assert state["running_mean"].tolist() == layer.running_mean.tolist() != [0.0] * 3
+    assert copied.num_batches_tracked.item() == 0
+    assert copied.running_var.tolist() == [1.0] * 3
+    assert [b._version for b in layer.buffers()] == [v + 1 for v in versions]
+
+
+def test_a_gradient_of_a_gradient_goes_through_an_older_batch():
+    """Running averages are no operands that a later batch changes."""
+
+    def slope(run):
+        layer, x = nn.BatchNorm2d(3), images().requires_grad_()
+        y = run(layer, x)
+        run(layer, images(seed=1))
+        (first,) = clnet.autograd.grad((y**3).sum(), x, create_graph=True)
+        (second,) = clnet.autograd.grad((first * images(seed=2)).sum(), x)
+        return first.detach().numpy(), second.numpy()
+
+    for ours, theirs in zip(slope(lambda layer, x: layer(x)), slope(apart), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_running_averages_of_another_kind_are_moved_apart():
+    """Of another dtype, in one memory, or with steps between them."""
+    x = images()
+    both, steps, halves = clnet.zeros(6), clnet.zeros(6), clnet.zeros(3, dtype=clnet.float16)
+    expected = nn.BatchNorm2d(3)
+    expected(x)
+    for mean, var in ((both[:3], both[3:]), (steps[::2], steps[1::2]), (halves, clnet.ones(3))):
+        var.fill_(1)
+        clnet.nn.functional.batch_norm(x, mean, var, training=True)
+        np.testing.assert_allclose(mean.numpy(), expected.running_mean.numpy(), rtol=2e-3)
+        np.testing.assert_allclose(var.numpy(), expected.running_var.numpy(), rtol=2e-3)
 
 
 def test_a_change_of_mode_is_traced_anew():

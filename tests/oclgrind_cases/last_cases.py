@@ -8,6 +8,7 @@ import ml_dtypes
 import numpy as np
 
 from clnet.device import Target
+from clnet.kernels.norm import Running
 from clnet.kernels.norm import norm_columns as columns_module
 from clnet.kernels.norm.norm_columns import moments, slopes
 from clnet.kernels.pool.max_pool import max_pool, max_pool_gradient
@@ -35,6 +36,12 @@ def columns(target: Target) -> None:
             near(mean, wide.mean(0))
             near(invstd, 1 / np.sqrt(wide.var(0) + 0.1))
             near(var, wide.var(0, ddof=1), terms=64)
+            old, batches = normal(channels), given(np.array([3], np.int64), before=1)
+            running = Running(given(old), given(old), 0.25, batches)
+            run(moments(target, (mean, invstd, running), x_, eps=0.1))
+            near(running.mean, old + 0.25 * (wide.mean(0) - old), terms=64)
+            near(running.var, old + 0.25 * (wide.var(0, ddof=1) - old), terms=64)
+            assert batches.numpy()[0] == 4
             gweight, gbias = output((channels,)), output((channels,))
             run(slopes(target, gweight, gbias, gy_, x_, mean, invstd))
         centred = (wide - mean.numpy()) * invstd.numpy()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from importlib import import_module
 from itertools import product
@@ -12,6 +13,7 @@ import pytest
 
 from clnet.device import Check, Target, device
 from clnet.kernels import streaming as streaming_module
+from clnet.kernels.norm import Running
 from clnet.kernels.norm import norm_in_registers as runs_module
 from clnet.kernels.norm import norm_parts_group as parts_module
 from clnet.kernels.norm.norm import (
@@ -236,9 +238,15 @@ def cross_entropies(target: Target) -> None:
 
 
 def check_norm(
-    target: Target, shape: tuple[int, ...], dtype: Any, *, full: bool, before: int = 1
+    target: Target,
+    shape: tuple[int, ...],
+    dtype: Any,
+    *,
+    full: bool,
+    before: int = 1,
+    moving: Sequence[tuple[float | None, bool]] = (),
 ) -> None:
-    """With weight and bias, or without."""
+    """With weight and bias, or without; running statistics by a momentum and a count."""
     c, eps = shape[1], 1e-3
     x, gy = normal(*shape, dtype=dtype), normal(*shape, dtype=dtype)
     axes, wide = (0, *range(2, x.ndim)), (1, c, *[1] * (x.ndim - 2))
@@ -256,6 +264,14 @@ def check_norm(
     near(y, normed * scale + shift, terms=256)
     for found, expected in zip(statistics, (mean, invstd, var * count / (count - 1)), strict=True):
         near(found, expected, terms=64)
+    for momentum, counted in moving:
+        old, batches = normal(c, dtype=dtype), given(np.array([3], np.int64), before=1)
+        running = Running(given(old), given(old), momentum, batches if counted else None)
+        run(batch_norm_statistics(target, (*statistics[:2], running), x_, eps=eps))
+        share = 1 / 3 if momentum is None else momentum
+        near(running.mean, old + share * (mean - old), terms=64)
+        near(running.var, old + share * (var * count / (count - 1) - old), terms=64)
+        assert batches.numpy()[0] == 3 + (counted and momentum is not None)
 
     gbias, gweight = gy.sum(axes, np.float64), (gy * normed).sum(axes)
     centred = gy - gbias.reshape(wide) / count - normed * gweight.reshape(wide) / count
@@ -275,9 +291,10 @@ def batch_norms(target: Target) -> None:
         check_norm(target, (3, 2, 4, 5), np.float32, full=False)
         check_norm(target, (70, 3), np.float32, full=True)
         for dtype in REALS:
-            check_norm(target, (5, 2, 3, 12), dtype, full=True, before=4)
+            check_norm(target, (5, 2, 3, 12), dtype, full=True, before=4, moving=((0.25, True),))
     with constants(norm_module, _PART=192):  # of which a channel is one
-        check_norm(target, (5, 2, 3, 12), np.float32, full=True, before=4)
+        moving = ((0.25, False), (0.25, True), (None, True))
+        check_norm(target, (5, 2, 3, 12), np.float32, full=True, before=4, moving=moving)
     if target.traits.dedicated_local_memory:
         for shape in ((3, 2, 4), (3, 2, 5), (7, 3)):
             x = normal(*shape).astype(np.float16)

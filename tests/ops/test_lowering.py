@@ -210,3 +210,37 @@ def test_threads_get_the_launches_of_their_own_arrays(device):
     for thread in threads:
         thread.join(60)
     assert [found[k] for k in range(4)] == sums(*arrays)
+
+
+def test_what_came_before_runs_in_regions_of_memory_and_in_memory_of_its_own(device):
+    """Arguments that begin where their buffer does are put in order at once, others one by one."""
+    values = [numbers(6, 50, seed=seed) for seed in range(2)]
+
+    def computed(x, y):
+        return [(x * y + 0.5).numpy(), x.sum(1).numpy(), clnet.sum(x).numpy(), (x @ y.t()).numpy()]
+
+    own = [clnet.tensor(v) for v in values]
+    expected = [computed(*own) for _ in range(4)][-1]
+    arena = clnet.zeros(1000)
+    regions = [clnet.empty(6, 50) for _ in values]
+    for k, (region, value) in enumerate(zip(regions, values, strict=True)):
+        region.array.storage.look_at(arena.array.storage, 4 * (64 + 400 * k))
+        region.copy_(clnet.tensor(value))
+    for x, y in ((regions[0], own[1]), (own[0], regions[1]), regions, own):
+        for found, wanted in zip(computed(x, y), expected, strict=True):
+            np.testing.assert_array_equal(found, wanted)
+
+
+def test_a_walk_that_came_before_runs_with_gradients_in_regions():
+    w, given = clnet.tensor(numbers(4, 3)).requires_grad_(), clnet.tensor(numbers(5, 3, seed=2))
+    x, arena = clnet.tensor(numbers(5, 4, seed=1)), clnet.zeros(200)
+    inside = clnet.empty(5, 3)
+    inside.array.storage.look_at(arena.array.storage, 4 * 64)
+    inside.copy_(given)
+    found = []
+    for gradient in (given, given, given, given, inside, given):
+        w.grad = None
+        clnet.relu(x @ w).backward(gradient)
+        found.append(w.grad.numpy())
+    for each in found[1:]:
+        np.testing.assert_array_equal(each, found[0])

@@ -1,6 +1,7 @@
 """Normalisation: by channels (batch, group), by rows (layer, RMS), and moments of blocked channels.
 
-Statistics first (:func:`batch_norm_statistics`, in parts where there is much to sum), then a
+Statistics first (:func:`batch_norm_statistics`, in parts where there is much to sum, into
+:class:`Running` ones, too), then a
 pointwise step (:func:`normalized`, its gradient by :func:`slope`); rows in one pass
 (:func:`row_norm`, :func:`row_norm_grad`).
 """
@@ -19,3 +20,5 @@ from .norm_groups import groups_grad as groups_grad
 from .norm_groups import whole_groups as whole_groups
 from .row_norm import row_norm as row_norm
 from .row_norm_grad import row_norm_grad as row_norm_grad
+from .running import Running as Running
+from .running import Statistics as Statistics

@@ -11,6 +11,8 @@
 ## param    acc: str                     element type in registers, and of statistics
 ## param    lanes: int                   lanes of a vector of acc
 ## param    whole: bool                  parts is 1: what follows from the sums is stored
+## param    track: ""|"blend"|"count"|"average"  the variance is stored; or running statistics move
+##          towards the batch's by momentum, and a batch is counted; or by 1 / count
 ## param    weighted: bool               there is a weight
 ## param    vector: str                  type of a vector of acc
 ## param    sums: dict                   variable -> expression of v (and g) that is added to it
@@ -28,9 +30,18 @@
 ## arg      invstd: in acc[channels]
 ## % else:
 ## arg      eps: acc
-## arg      mean: out acc[channels]
-## arg      invstd: out acc[channels]          1 / sqrt(variance + eps)
+## arg      mean, invstd: out acc[channels]    invstd: 1 / sqrt(variance + eps)
+## % if not track:
 ## arg      var: out acc[channels]             the unbiased variance
+## % else:
+## arg      running_mean, running_var: inout acc[channels]
+## % if track != "blend":
+## arg      batches: inout long[1]
+## % endif
+## % if track != "average":
+## arg      momentum: acc
+## % endif
+## % endif
 ## % endif
 ## arg      x: in ctype
 ## % if grad:
@@ -40,9 +51,18 @@
 ## def      norm_statistics
 ## arg      channels, total, part_size, parts: int
 ## arg      eps: acc
-## arg      mean: out acc[channels]
-## arg      invstd: out acc[channels]          1 / sqrt(variance + eps)
+## arg      mean, invstd: out acc[channels]    invstd: 1 / sqrt(variance + eps)
+## % if not track:
 ## arg      var: out acc[channels]             the unbiased variance
+## % else:
+## arg      running_mean, running_var: inout acc[channels]
+## % if track != "blend":
+## arg      batches: inout long[1]
+## % endif
+## % if track != "average":
+## arg      momentum: acc
+## % endif
+## % endif
 ## arg      means: in acc[channels, parts]
 ## arg      squares: in acc[channels, parts]
 ## def      norm_slopes
@@ -121,10 +141,11 @@
 % endfor
 % endif
 </%def>
-<%def name="norm_parts(columns, grad, ctype, acc, lanes, whole)">
+<%def name="norm_parts(columns, grad, ctype, acc, lanes, whole, track)">
 <%
     vector = f"{acc}{lanes}"
-    follows = channel_sums.slopes if grad else channel_sums.statistics
+    follows = channel_sums.slopes if grad else lambda channel, one, other: (
+        channel_sums.statistics(channel, one, other, acc, track))
     fold = (lambda name: name) if columns else (lambda name: f"sum_fold({name})")
 %>
 ${lib.fold("sum", acc, lanes)}
@@ -139,9 +160,7 @@ __kernel void norm_parts(...) {
     gbias += gbias_offset;
     invstd += invstd_offset;
 % else:
-    mean += mean_offset;
-    invstd += invstd_offset;
-    var += var_offset;
+    ${begin(track)}
 % endif
     x += x_offset;
 % if grad:
@@ -195,7 +214,7 @@ __kernel void norm_parts(...) {
 % endif
 }
 </%def>
-<%def name="norm_statistics(acc)">
+<%def name="norm_statistics(acc, track)">
 __kernel void norm_statistics(...) {
     const int channel = get_global_id(0);
     if (channel >= channels)
@@ -211,10 +230,8 @@ __kernel void norm_statistics(...) {
         square += squares[squares_offset + channel * parts + part]
             + step * (step * (before * share));
     }
-    mean += mean_offset;
-    invstd += invstd_offset;
-    var += var_offset;
-    ${channel_sums.statistics("channel", "centre", "square")}
+    ${begin(track)}
+    ${channel_sums.statistics("channel", "centre", "square", acc, track)}
 }
 </%def>
 <%def name="norm_slopes(acc)">
@@ -267,4 +284,17 @@ __kernel void norm_group_slopes(...) {
     gbias[gbias_offset + at] = sum;
     gweight[gweight_offset + at] = product;
 }
+</%def>
+##
+## Pointers to where the statistics of channels go.
+<%def name="begin(track)">
+    mean += mean_offset, invstd += invstd_offset;
+% if not track:
+    var += var_offset;
+% else:
+    running_mean += running_mean_offset, running_var += running_var_offset;
+% if track != "blend":
+    batches += batches_offset;
+% endif
+% endif
 </%def>

@@ -24,6 +24,7 @@ from .norm_columns import columns_fit, moments, slopes
 from .norm_groups import norm_groups, whole_groups
 from .norm_in_registers import part_fits, runs
 from .norm_parts_group import parts_by_groups
+from .running import Statistics, track_of, written
 
 PARTS = Kernel("norm_parts", "norm/norm.mako")
 STATISTICS = Kernel("norm_statistics", "norm/norm.mako")
@@ -73,7 +74,7 @@ class Channels(NamedTuple):
 def batch_norm(
     target: Target,
     y: Array,
-    statistics: tuple[Array, Array, Array],
+    statistics: Statistics,
     x: Array,
     weight: Array | None,
     bias: Array | None,
@@ -86,7 +87,8 @@ def batch_norm(
         target: the device's traits and the scratch memory allowed.
         y: dense, ``x``'s shape and dtype.
         statistics: written, ``(c,)`` each, of ``x``'s compute dtype: the mean, ``1 / sqrt(variance
-            + eps)``, and the unbiased variance (NaN for one element a channel).
+            + eps)``, and the unbiased variance (NaN for one element a channel), or instead of it
+            running statistics.
         x: dense ``(n, c, ...)``, floating.
         weight: ``(c,)`` or None.
         bias: ``(c,)`` or None.
@@ -277,18 +279,16 @@ def _slopes(
 def _statistics(
     target: Target,
     channels: Channels,
-    statistics: tuple[Array, Array, Array],
+    statistics: Statistics,
     x: Array,
     eps: float,
 ) -> list[Launch]:
     """Mean, ``1 / sqrt(variance + eps)`` and unbiased variance of each channel."""
     if channels.inner == 1 and columns_fit(target, (_rows(x),)):
         return moments(target, statistics, _rows(x), eps=eps)
-    acc = from_name(x.dtype.compute)
-    mean, invstd, var = statistics
-    written: dict[str, Any] = {"mean": mean, "invstd": invstd, "var": var}
+    acc, track, finish = from_name(x.dtype.compute), track_of(statistics), written(statistics)
     if _is_whole(target, channels, (x,)):
-        return [_parts(target, channels, {"eps": eps, **written}, (x,), acc)]
+        return [_parts(target, channels, {"eps": eps, **finish}, (x,), acc, track)]
     parts, memory = channels.parts(), Scratch(x.device)
     means, squares = (Array.scratch(memory, (channels.count, parts), acc) for _ in range(2))
     group = min(_CHANNEL_GROUP, target.traits.max_group_size)
@@ -296,16 +296,16 @@ def _statistics(
     return [
         _parts(target, channels, _sums((means, squares)), (x,), acc),
         STATISTICS.launch(
-            {"acc": acc.ctype},
+            {"acc": acc.ctype, "track": track},
             joined(
                 by_name("channels total part_size parts eps", *sizes),
-                written,
+                finish,
                 by_name("means squares", means, squares),
             ),
             global_size=(round_up(channels.count, group),),
             local_size=(group,),
             flops=8 * means.size,
-            bytes=2 * means.nbytes + 3 * mean.nbytes,
+            bytes=2 * means.nbytes + nbytes_of(a for a in finish.values() if isinstance(a, Array)),
         ),
     ]
 
@@ -359,6 +359,7 @@ def _parts(
     finish: dict[str, Any],
     inputs: tuple[Array, ...],
     acc: DType,
+    track: str = "",
 ) -> Launch:
     """Two sums of every part of every channel: of ``x``, or of ``x``, ``gy`` and the mean.
 
@@ -369,6 +370,7 @@ def _parts(
             whole, what :data:`STATISTICS` or :data:`SLOPES` would make of them, and what they need.
         inputs: as above.
         acc: the sums' dtype.
+        track: what the statistics of whole channels are stored in, as :mod:`.running` says.
     """
     x = inputs[0]
     columns = channels.inner == 1
@@ -385,14 +387,14 @@ def _parts(
         **dict(zip(("x", "gy", "mean"), inputs, strict=False)),
     }
     if in_groups(target.traits) and not columns and part_fits(target.traits, part_size, inputs):
-        return runs(target.traits, args, whole=whole)
+        return runs(target.traits, args, whole=whole, track=track)
     if in_groups(target.traits):
         return parts_by_groups(target.traits, args, columns=columns)
     lanes = lanes_of(target, acc.itemsize)
     items = ceil_div(channels.count, lanes) if columns else channels.count
     of_arrays = by_name("grad ctype acc", len(inputs) > 1, x.dtype.stored, acc.ctype)
     return PARTS.launch(
-        joined(of_arrays, by_name("columns lanes whole", columns, lanes, whole)),
+        joined(of_arrays, by_name("columns lanes whole track", columns, lanes, whole, track)),
         args,
         global_size=(items * parts,),
         flops=4 * x.size,

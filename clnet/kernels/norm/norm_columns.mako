@@ -21,6 +21,8 @@
 ## arg      mean: in float[channels]
 ## % endif
 ## def      norm_columns_join
+## param    track: ""|"blend"|"count"|"average"  the variance is stored; or running statistics move
+##          towards the batch's by momentum, and a batch is counted; or by 1 / count
 ## param    share: int                   items that join the parts of a channel, a power of two
 ## arg      channels, total, part_size, parts: int
 ## % if grad:
@@ -30,7 +32,17 @@
 ## arg      eps: float
 ## arg      mean: out float[channels]
 ## arg      invstd: out float[channels]        1 / sqrt(variance + eps)
+## % if not track:
 ## arg      var: out float[channels]           the unbiased variance
+## % else:
+## arg      running_mean, running_var: inout float[channels]
+## % if track != "blend":
+## arg      batches: inout long[1]
+## % endif
+## % if track != "average":
+## arg      momentum: float
+## % endif
+## % endif
 ## % endif
 ## arg      first: in float[channels, parts]
 ## arg      second: in float[channels, parts]
@@ -41,6 +53,7 @@
 ##          group,);
 ##          norm_columns_join: global (channels / (group / share) rounded up * group,)
 ## numerics eight rows by two passes, then joined by Chan's formula, in order and then in a tree
+<%namespace name="channel_sums" file="/lib/channel_sums.mako"/>
 <%namespace name="stored" file="/lib/stored.mako"/>
 <%def name="norm_columns(grad, ctype, group, across)">
 <%
@@ -123,7 +136,7 @@ __kernel void norm_columns(...) {
     }
 }
 </%def>
-<%def name="norm_columns_join(grad, group, share)">
+<%def name="norm_columns_join(grad, track, group, share)">
 __attribute__((reqd_work_group_size(${group}, 1, 1)))
 __kernel void norm_columns_join(...) {
     __local float ones[${group}], others[${group}];
@@ -166,9 +179,8 @@ __kernel void norm_columns_join(...) {
         gbias[gbias_offset + channel] = ones[self];
         gweight[gweight_offset + channel] = others[self] * invstd[invstd_offset + channel];
 % else:
-        mean[mean_offset + channel] = ones[self];
-        invstd[invstd_offset + channel] = 1 / sqrt(others[self] / total + eps);
-        var[var_offset + channel] = others[self] / (total - 1);
+        ${begin(track)}
+        ${channel_sums.statistics("channel", "ones[self]", "others[self]", "float", track)}
 % endif
     }
 }
@@ -186,5 +198,20 @@ __kernel void norm_columns_join(...) {
         ones[self] += step * share;
         others[self] += others[next] + step * (step * (before * share));
         counts[self] = before + more;
+% endif
+</%def>
+##
+## Pointers to where the statistics of channels go.
+<%def name="begin(track)">
+    mean += mean_offset;
+    invstd += invstd_offset;
+% if not track:
+    var += var_offset;
+% else:
+    running_mean += running_mean_offset;
+    running_var += running_var_offset;
+% if track != "blend":
+    batches += batches_offset;
+% endif
 % endif
 </%def>

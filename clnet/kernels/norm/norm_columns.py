@@ -10,6 +10,7 @@ from ...values.dtypes import bfloat16, float16, float32
 from ...values.shapes import ceil_div, round_up
 from ..grid import in_groups
 from ..kernel import Kernel, Named, by_name, joined
+from .running import Statistics, track_of, written
 
 COLUMNS = Kernel("norm_columns", "norm/norm_columns.mako")
 JOIN = Kernel("norm_columns_join", "norm/norm_columns.mako")
@@ -35,21 +36,18 @@ def columns_fit(target: Target, inputs: Sequence[Array]) -> bool:
     return in_groups(target.traits) and known and alike and whole and x.size > 0
 
 
-def moments(
-    target: Target, statistics: tuple[Array, Array, Array], x: Array, *, eps: float
-) -> list[Launch]:
+def moments(target: Target, statistics: Statistics, x: Array, *, eps: float) -> list[Launch]:
     """Mean, ``1 / sqrt(variance + eps)`` and unbiased variance of each column.
 
     Args:
         target: the device; :func:`columns_fit`.
-        statistics: written, float32.
+        statistics: written, float32; instead of the variance may be running statistics.
         x: dense ``(total, channels)``.
         eps: added to the variance.
     """
     launch, numbers, partial = _parts(target, (x,), None)
-    mean, invstd, var = statistics
-    args = joined(numbers, by_name("eps mean invstd var", eps, mean, invstd, var))
-    return [launch, _join(target, x.shape[1], partial, args, grad=False)]
+    args, track = joined(numbers, {"eps": eps, **written(statistics)}), track_of(statistics)
+    return [launch, _join(target, x.shape[1], partial, args, grad=False, track=track)]
 
 
 def slopes(
@@ -97,12 +95,14 @@ def _parts(
     return launch, numbers, partial
 
 
-def _join(target: Target, channels: int, partial: Named, args: Named, *, grad: bool) -> Launch:
+def _join(
+    target: Target, channels: int, partial: Named, args: Named, *, grad: bool, track: str = ""
+) -> Launch:
     group = min(_GROUP, target.traits.max_group_size)
     share = min(_SHARE, group)
     first = partial[1][0]
     return JOIN.launch(
-        by_name("grad group share", grad, group, share),
+        by_name("grad track group share", grad, track, group, share),
         joined(args, partial),
         global_size=(ceil_div(channels, group // share) * group,),
         local_size=(group,),

@@ -8,6 +8,8 @@
 ## layout   x and gy dense (n, channels, inner), the elements of a channel in order
 ## param    grad: bool                   the sums of the gradient instead of the statistics
 ## param    whole: bool                  parts is 1: what follows from the sums is stored
+## param    track: ""|"blend"|"count"|"average"  the variance is stored; or running statistics move
+##          towards the batch's by momentum, and a batch is counted; or by 1 / count
 ## param    ctype: str                   element type in memory, of C or "bfloat16"
 ## param    acc: str                     element type in registers, and of statistics
 ## param    group: int                   work-items of a group, a power of two
@@ -27,7 +29,17 @@
 ## arg      eps: acc
 ## arg      mean: out acc[channels]
 ## arg      invstd: out acc[channels]           1 / sqrt(variance + eps)
+## % if not track:
 ## arg      var: out acc[channels]              the unbiased variance
+## % else:
+## arg      running_mean, running_var: inout acc[channels]
+## % if track != "blend":
+## arg      batches: inout long[1]
+## % endif
+## % if track != "average":
+## arg      momentum: acc
+## % endif
+## % endif
 ## % endif
 ## arg      x: in ctype
 ## % if grad:
@@ -39,7 +51,7 @@
 <%namespace name="channel_sums" file="/lib/channel_sums.mako"/>
 <%namespace name="lib" file="/lib/fold.mako"/>
 <%namespace name="stored" file="/lib/stored.mako"/>
-<%def name="norm_in_registers(grad, whole, ctype, acc, group, width, reads)">
+<%def name="norm_in_registers(grad, whole, track, ctype, acc, group, width, reads)">
 <% vector = acc if width == 1 else f"{acc}{width}" %>
 <% narrow = ctype in ("half", "bfloat16") %>
 <% folded = "{0}" if width == 1 else "(({0}.s0 + {0}.s1) + ({0}.s2 + {0}.s3))" %>
@@ -105,18 +117,16 @@ __kernel void norm_in_registers(...) {
     partial[lane] = ${folded.format("products")};
     ${lib.tree("sum", "partial", group, 1)}
 % if whole:
-<% follows = channel_sums.slopes if grad else channel_sums.statistics %>
     if (lane == 0) {
 % if grad:
         gweight += gweight_offset;
         gbias += gbias_offset;
         invstd += invstd_offset;
+        ${channel_sums.slopes("channel", "one", "partial[0]")}
 % else:
-        mean += mean_offset;
-        invstd += invstd_offset;
-        var += var_offset;
+        ${begin(track)}
+        ${channel_sums.statistics("channel", "one", "partial[0]", acc, track)}
 % endif
-        ${follows("channel", "one", "partial[0]")}
     }
 % else:
     if (lane == 0) {
@@ -125,4 +135,19 @@ __kernel void norm_in_registers(...) {
     }
 % endif
 }
+</%def>
+##
+## Pointers to where the statistics of channels go.
+<%def name="begin(track)">
+    mean += mean_offset;
+    invstd += invstd_offset;
+% if not track:
+    var += var_offset;
+% else:
+    running_mean += running_mean_offset;
+    running_var += running_var_offset;
+% if track != "blend":
+    batches += batches_offset;
+% endif
+% endif
 </%def>

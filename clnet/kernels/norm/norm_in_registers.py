@@ -37,13 +37,14 @@ def part_fits(traits: DeviceTraits, part_size: int, inputs: Sequence[Array]) -> 
     return group in _GROUPS and alike and filled
 
 
-def runs(traits: DeviceTraits, args: dict[str, Any], *, whole: bool) -> Launch:
+def runs(traits: DeviceTraits, args: dict[str, Any], *, whole: bool, track: str = "") -> Launch:
     """The launch that takes two sums of every part of every channel.
 
     Args:
         traits: the device's numbers; :func:`part_fits`.
         args: the kernel's arguments by name; without ``gy`` the sums of ``x`` alone.
         whole: whether channels have one part each, and what follows from the sums is stored.
+        track: in what, as :mod:`.running` says.
 
     Returns:
         The launch.
@@ -61,8 +62,9 @@ def runs(traits: DeviceTraits, args: dict[str, Any], *, whole: bool) -> Launch:
     reads = next(r for r in (most // 8, most // 4, most) if r >= reads)
     acc = from_name(x.dtype.compute).ctype
     shape = by_name("group width reads", group, width, reads)
+    how = by_name("grad whole track", gy is not None, whole, track)
     return RUNS.launch(
-        joined(by_name("grad whole ctype acc", gy is not None, whole, x.dtype.stored, acc), shape),
+        joined(how, by_name("ctype acc", x.dtype.stored, acc), shape),
         args,
         global_size=(args["channels"] * args["parts"] * group,),
         local_size=(group,),

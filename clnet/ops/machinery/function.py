@@ -49,6 +49,8 @@ class Function:
         saved_inputs: positions of the inputs that ``backward`` reads, whatever is wanted of it.
         saved_outputs: the same of the outputs.
         mutates: positions of inputs that are written in place.
+        beside: how many of the last inputs are written beside what is given, so that no gradient
+            knows of them; else what an op in place is given is what it overwrites.
         differentiable: positions of outputs through which gradients flow, None for all.
         device: where an op without inputs runs.
         check: what its kernels check of its data, or None.
@@ -78,6 +80,7 @@ class Function:
     saved_outputs: ClassVar[tuple[int, ...]] = ()
     reports: ClassVar[bool] = False
     mutates: ClassVar[tuple[int, ...]] = ()
+    beside: ClassVar[int] = 0
     differentiable: ClassVar[tuple[int, ...] | None] = None
     elementwise: ClassVar[bool] = False
     takes_complex: ClassVar[bool] = False
