@@ -13,6 +13,8 @@ from ...values.record import NamedTuple
 from ...values.shapes import ceil_div
 from ..kernel import Kernel, Named, by_name, joined, nbytes_of
 from .recurrence import Layers, printed, printed_back
+from .recurrence_ring import KERNEL as RING
+from .recurrence_ring import Ring
 
 __all__ = ["Share", "Step", "recurrence_step", "recurrence_step_backward"]
 
@@ -46,6 +48,7 @@ class Share(NamedTuple):
         slices: items that share a sum.
         chunk: terms of a tile.
         coming: registers of an item for tiles on their way.
+        patches: as ``lib/step_tiles.mako`` has it.
     """
 
     rows: int
@@ -56,6 +59,7 @@ class Share(NamedTuple):
     slices: int
     chunk: int
     coming: int = _COMING_REGISTERS
+    patches: bool = False
 
     @classmethod
     def of(
@@ -146,6 +150,7 @@ class Step(NamedTuple):
         gates, states: of a cell.
         aligned: whether all arrays begin at multiples of four elements.
         forward, backward: their groups' shares.
+        ring: what takes the place of the former, where there is such.
     """
 
     layers: int
@@ -156,6 +161,7 @@ class Step(NamedTuple):
     aligned: bool
     forward: Share
     backward: Share
+    ring: Ring | None = None
 
     @classmethod
     def of(
@@ -183,14 +189,17 @@ class Step(NamedTuple):
             return None
         arrays = [x, weight, *(a for a in others if a is not None)]
         aligned = all(a.offset % _FOUR == 0 for a in arrays)
-        return cls(layers, n, size, gates, states, aligned, forward, backward)
+        ring = Ring.of(traits, layers, n, size, gates) if aligned else None
+        return cls(layers, n, size, gates, states, aligned, forward, backward, ring)
 
-    def params(self, share: Share) -> Named:
+    def params(self, share: Share | Ring) -> Named:
         """The template's parameters."""
-        own = by_name("size gates states aligned", self.size, self.gates, self.states, self.aligned)
-        return joined(own, share.params)
+        own = by_name("size gates states", self.size, self.gates, self.states)
+        if isinstance(share, Ring):
+            return joined(own, by_name("ring", share))
+        return joined(own, by_name("aligned", self.aligned), share.params)
 
-    def sizes(self, share: Share) -> dict[str, tuple[int, ...]]:
+    def sizes(self, share: Share | Ring) -> dict[str, tuple[int, ...]]:
         """Global and local size."""
         down, across = ceil_div(self.n, share.rows), ceil_div(self.size, share.columns)
         group = share.group
@@ -211,14 +220,14 @@ def recurrence_step(
     """
     x, *last = inputs[: 1 + step.states]
     columns, *bias = inputs[1 + step.states :]
-    text = printed(exprs, step.gates)
-    return FORWARD.launch(
-        joined(step.params(step.forward), by_name("biased", bool(bias)), text),
+    text, share = printed(exprs, step.gates), step.ring or step.forward
+    return (FORWARD if step.ring is None else RING).launch(
+        joined(step.params(share), by_name("biased", bool(bias)), text),
         joined(
             by_name("n x columns bias", step.n, x, columns, bias[0] if bias else None),
             by_name("last_{k} y_{k} shares", last, outputs[:-1], outputs[-1]),
         ),
-        **step.sizes(step.forward),
+        **step.sizes(share),
         flops=outputs[0].size * (2 * step.gates * step.size + flops(*exprs)),
         bytes=nbytes_of((*inputs, *outputs)),
     )
