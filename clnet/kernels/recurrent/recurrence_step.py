@@ -165,7 +165,14 @@ class Step(NamedTuple):
 
     @classmethod
     def of(
-        cls, target: Target, x: Array, weight: Array, states: int, others: Sequence[Array | None]
+        cls,
+        target: Target,
+        x: Array,
+        weight: Array,
+        states: int,
+        others: Sequence[Array | None],
+        *,
+        back: bool = False,
     ) -> Step | None:
         """None where a product and a launch over the gates are better, or all there is.
 
@@ -175,21 +182,23 @@ class Step(NamedTuple):
             weight: ``([layers,] gates * size, size)``.
             states: of a cell.
             others: further operands and results, which have to be dense as ``x`` has.
+            back: whether it is the walk back.
         """
         known = Layers.of(target, x, weight, others)
         if known is None:
             return None
         traits, (layers, n, size, gates) = target.traits, known
-        if layers * n * gates * size**2 > _MOST_PRODUCTS * traits.compute_units:
+        arrays = [x, weight, *(a for a in others if a is not None)]
+        aligned = all(a.offset % _FOUR == 0 for a in arrays)
+        ring = Ring.of(traits, layers, n, size, gates) if aligned and not back else None
+        products = layers * n * gates * size**2
+        if ring is None and products > _MOST_PRODUCTS * traits.compute_units:
             return None
         forward = Share.of(traits, layers, n, size, terms=size, runs=gates, kept=gates + 1)
         kept = 2 * gates + states + 2
         backward = Share.of(traits, layers, n, size, terms=gates * size, runs=1, kept=kept)
         if forward is None or backward is None:
             return None
-        arrays = [x, weight, *(a for a in others if a is not None)]
-        aligned = all(a.offset % _FOUR == 0 for a in arrays)
-        ring = Ring.of(traits, layers, n, size, gates) if aligned else None
         return cls(layers, n, size, gates, states, aligned, forward, backward, ring)
 
     def params(self, share: Share | Ring) -> Named:
