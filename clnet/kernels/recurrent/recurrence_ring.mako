@@ -37,12 +37,12 @@
 <%def name="recurrence_ring(
     size, gates, states, ring, biased, statements, results, functions)">
 <%
-    rows, columns, group, chunk, stages = ring.rows, ring.columns, ring.group, ring.chunk, ring.stages
-    wide, pitch = gates * columns, ring.pitch
+    rows, columns, chunk, stages = ring.rows, ring.columns, ring.chunk, ring.stages
+    wide, ahead = gates * columns, (ring.stages - 1) * ring.chunk
 %>
 ${elementary.define(functions, "float", 1)}
 ${core.functions(ring, "float")}
-__attribute__((reqd_work_group_size(${group}, 1, 1)))
+__attribute__((reqd_work_group_size(${ring.group}, 1, 1)))
 __kernel void recurrence_ring(...)
 {
     ${tiles.begin(rows, columns, ring.room)}
@@ -56,7 +56,7 @@ __kernel void recurrence_ring(...)
 % endfor
     ${read_own(size, gates, states, ring)}
     ${tiles.item_place(rows, columns, ring.down, ring.across, True)}
-    __local float *const a_tile = room, *const b_tile = room + ${stages * rows * pitch};
+    __local float *const a_tile = room, *const b_tile = room + ${stages * rows * ring.pitch};
     const int a_line = item / ${chunk // 4}, a_term = item % ${chunk // 4} * 4;
     const int b_line = item / ${wide // 4}, b_part = item % ${wide // 4} * 4;
     const int b_column = column_from + b_part % ${columns};
@@ -79,19 +79,19 @@ __kernel void recurrence_ring(...)
     int slot = 0, free = ${stages - 1};
     for (int k = 0; k < ${size}; k += ${chunk}) {
         ${core.arrived(ring)}
-        if (k + ${(stages - 1) * chunk} < ${size}) {
-            ${copies(size, gates, ring, f"k + {(stages - 1) * chunk}",
-                "free")}
+        if (k + ${ahead} < ${size}) {
+            ${copies(size, gates, ring, f"k + {ahead}", "free")}
         }
         ${core.commit(ring)}
-        ${tiles.multiply(rows, columns, ring.down, ring.across, ring.slices, chunk, gates, ring.deep)}
+        ${tiles.multiply(rows, columns, ring.down, ring.across, ring.slices, chunk, gates,
+            ring.deep)}
         slot = slot == ${stages - 1} ? 0 : slot + 1;
         free = free == ${stages - 1} ? 0 : free + 1;
     }
     ${tiles.gather(rows, columns, ring.down, ring.across, ring.slices, gates)}
-% for u in range(-(-rows * columns // group)):
+% for u in range(-(-rows * columns // ring.group)):
     {
-        ${tiles.place(size, gates, rows, columns, group, u)}
+        ${tiles.place(size, gates, rows, columns, ring.group, u)}
         if (inside_${u}) {
             const float c = read_c[at_${u}];
 % for gate in range(gates):
