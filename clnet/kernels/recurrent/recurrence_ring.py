@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import product
 
 from ...device import DeviceTraits
 from ...values.dtypes import float32
@@ -17,7 +18,10 @@ KERNEL = Kernel("recurrence_ring", "recurrent/recurrence_ring.mako")
 _FOUR = 4
 _ITEMS, _DOWN, _ACROSS = 512, 8, 2
 _ROWS, _COLUMNS = (64, 128), (16, 32)
-_COPY = "async"
+_CHUNK, _STAGES, _DEEP, _COPY = 64, 3, 4, "async"
+# What a unit multiplies and reads from the caches at a time, in elements; and what a group waits
+# for before and behind its products.
+_MULTIPLIES, _READS, _BESIDE = 100, 6, 4000
 
 
 class Ring(NamedTuple):
@@ -38,40 +42,46 @@ class Ring(NamedTuple):
     columns: int
     runs: int
     slices: int
-    chunk: int = 64
-    stages: int = 3
-    deep: int = 4
-    down: int = _DOWN
-    across: int = _ACROSS
-    copy: str = "async"
+    chunk: int
+    stages: int
+    deep: int
+    down: int
+    across: int
+    copy: str
 
     @classmethod
     def of(cls, traits: DeviceTraits, layers: int, n: int, size: int, runs: int) -> Ring | None:
-        """That which takes the least time; None if none fits, or another kernel is faster."""
-
-        def cost(ring: Ring) -> float:
-            groups = layers * ceil_div(n, ring.rows) * ceil_div(size, ring.columns)
-            return ceil_div(groups, traits.compute_units) * ring.rows * (ring.columns * runs + 16)
-
-        return min(cls.fitting(traits, runs), key=cost, default=None)
-
-    @classmethod
-    def fitting(cls, traits: DeviceTraits, runs: int) -> Iterator[Ring]:
-        """Those that the device can take.
+        """That which takes the least time; None if none fits.
 
         Args:
             traits: what the device is like.
+            layers: products that know nothing of each other.
+            n: rows of a product.
+            size: columns of each of its parts, and terms of its sums.
             runs: parts of the result.
         """
+        fitting = cls._fitting(traits, runs)
+        return min(fitting, key=lambda r: r.cost(traits, layers, n, size), default=None)
+
+    @classmethod
+    def _fitting(cls, traits: DeviceTraits, runs: int) -> Iterator[Ring]:
         if _COPY == "async" and not traits.asynchronous_copies:
             return
-        for rows in _ROWS:
-            for columns in _COLUMNS:
-                slices = _ITEMS // (rows // _DOWN * (columns // _ACROSS))
-                ring = cls(rows, columns, runs, slices, copy=_COPY)
-                room = (ring.room + rows * (runs + 1) * columns) * float32.itemsize
-                if ring.group <= traits.max_group_size and room <= traits.static_local_bytes:
-                    yield ring
+        for rows, columns in product(_ROWS, _COLUMNS):
+            slices = _ITEMS // (rows // _DOWN * (columns // _ACROSS))
+            ring = cls(
+                rows, columns, runs, slices, _CHUNK, _STAGES, _DEEP, _DOWN, _ACROSS, _COPY
+            )
+            room = (ring.room + rows * (runs + 1) * columns) * float32.itemsize
+            if ring.group <= traits.max_group_size and room <= traits.static_local_bytes:
+                yield ring
+
+    def cost(self, traits: DeviceTraits, layers: int, n: int, size: int) -> float:
+        """Time, in cycles of a unit; copies come while others are multiplied."""
+        wide = self.runs * self.columns
+        groups = layers * ceil_div(n, self.rows) * ceil_div(size, self.columns)
+        term = max(self.rows * wide / _MULTIPLIES, (self.rows + wide) / _READS)
+        return ceil_div(groups, traits.compute_units) * (size * term + _BESIDE)
 
     @property
     def group(self) -> int:

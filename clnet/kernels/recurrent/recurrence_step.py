@@ -86,10 +86,7 @@ class Share(NamedTuple):
         """
 
         def cost(share: Share) -> float:
-            rows, wide = share.rows, runs * share.columns
-            groups = layers * ceil_div(n, rows) * ceil_div(size, share.columns)
-            once = terms * (rows * wide / _MULTIPLIES + (rows + wide) / _READS)
-            return ceil_div(groups, traits.compute_units) * once
+            return share.cost(traits, layers, n, size, terms)
 
         share = min(cls._fitting(traits, runs), key=cost, default=None)
         if share is None or traits.large_local_memory_bytes:  # what is fastest was measured
@@ -113,6 +110,13 @@ class Share(NamedTuple):
             )
             fitting = (s for s in shares if s.group <= most and s.room * float32.itemsize <= room)
             yield from islice(fitting, 1)
+
+    def cost(self, traits: DeviceTraits, layers: int, n: int, size: int, terms: int) -> float:
+        """Time, in cycles of a unit."""
+        rows, wide = self.rows, self.runs * self.columns
+        groups = layers * ceil_div(n, rows) * ceil_div(size, self.columns)
+        once = terms * (rows * wide / _MULTIPLIES + (rows + wide) / _READS)
+        return ceil_div(groups, traits.compute_units) * once
 
     @property
     def group(self) -> int:
@@ -150,7 +154,6 @@ class Step(NamedTuple):
         gates, states: of a cell.
         aligned: whether all arrays begin at multiples of four elements.
         forward, backward: their groups' shares.
-        ring: what takes the place of the former, where there is such.
     """
 
     layers: int
@@ -159,9 +162,8 @@ class Step(NamedTuple):
     gates: int
     states: int
     aligned: bool
-    forward: Share
+    forward: Share | Ring
     backward: Share
-    ring: Ring | None = None
 
     @classmethod
     def of(
@@ -190,16 +192,21 @@ class Step(NamedTuple):
         traits, (layers, n, size, gates) = target.traits, known
         arrays = [x, weight, *(a for a in others if a is not None)]
         aligned = all(a.offset % _FOUR == 0 for a in arrays)
-        ring = Ring.of(traits, layers, n, size, gates) if aligned and not back else None
-        products = layers * n * gates * size**2
-        if ring is None and products > _MOST_PRODUCTS * traits.compute_units:
-            return None
-        forward = Share.of(traits, layers, n, size, terms=size, runs=gates, kept=gates + 1)
+        forward: Share | Ring | None = Share.of(
+            traits, layers, n, size, terms=size, runs=gates, kept=gates + 1
+        )
         kept = 2 * gates + states + 2
         backward = Share.of(traits, layers, n, size, terms=gates * size, runs=1, kept=kept)
         if forward is None or backward is None:
             return None
-        return cls(layers, n, size, gates, states, aligned, forward, backward, ring)
+        ring = Ring.of(traits, layers, n, size, gates) if aligned and not back else None
+        if ring and ring.cost(traits, layers, n, size) < forward.cost(
+            traits, layers, n, size, size
+        ):
+            forward = ring
+        elif layers * n * gates * size**2 > _MOST_PRODUCTS * traits.compute_units:
+            return None
+        return cls(layers, n, size, gates, states, aligned, forward, backward)
 
     def params(self, share: Share | Ring) -> Named:
         """The template's parameters."""
@@ -229,8 +236,8 @@ def recurrence_step(
     """
     x, *last = inputs[: 1 + step.states]
     columns, *bias = inputs[1 + step.states :]
-    text, share = printed(exprs, step.gates), step.ring or step.forward
-    return (FORWARD if step.ring is None else RING).launch(
+    text, share = printed(exprs, step.gates), step.forward
+    return (RING if isinstance(share, Ring) else FORWARD).launch(
         joined(step.params(share), by_name("biased", bool(bias)), text),
         joined(
             by_name("n x columns bias", step.n, x, columns, bias[0] if bias else None),
