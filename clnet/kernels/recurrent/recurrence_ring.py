@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import product
+from itertools import islice
 
 from ...device import DeviceTraits
 from ...values.dtypes import float32
@@ -16,12 +16,12 @@ __all__ = ["Ring"]
 KERNEL = Kernel("recurrence_ring", "recurrent/recurrence_ring.mako")
 
 _FOUR = 4
-_ITEMS, _DOWN, _ACROSS = 512, 8, 2
-_ROWS, _COLUMNS = (64, 128), (16, 32)
-_CHUNK, _STAGES, _DEEP, _COPY = 64, 3, 4, "async"
-# What a unit multiplies and reads from the caches at a time, in elements; and what a group waits
-# for before and behind its products.
-_MULTIPLIES, _READS, _BESIDE = 100, 6, 4000
+# Sums of an item, and items: measured (docs/notes/recurrent.md).
+_ITEMS, _DOWN, _ACROSS, _DEEP = 256, 16, 2, 4
+_TILES, _CHUNKS, _STAGES, _COPY = ((64, 16), (64, 32), (128, 32)), (64, 32), 3, "async"
+# What a unit multiplies at a time, in elements; and what a group waits for before and behind its
+# products more than a group of `recurrence_step` does, in cycles.
+_MULTIPLIES, _BESIDE = 84, 4000
 
 
 class Ring(NamedTuple):
@@ -48,6 +48,7 @@ class Ring(NamedTuple):
     down: int
     across: int
     copy: str
+    ahead: bool = False
 
     @classmethod
     def of(cls, traits: DeviceTraits, layers: int, n: int, size: int, runs: int) -> Ring | None:
@@ -67,26 +68,37 @@ class Ring(NamedTuple):
     def _fitting(cls, traits: DeviceTraits, runs: int) -> Iterator[Ring]:
         if _COPY == "async" and not traits.asynchronous_copies:
             return
-        for rows, columns in product(_ROWS, _COLUMNS):
+        for rows, columns in _TILES:
             slices = _ITEMS // (rows // _DOWN * (columns // _ACROSS))
-            ring = cls(
-                rows, columns, runs, slices, _CHUNK, _STAGES, _DEEP, _DOWN, _ACROSS, _COPY
+            rings = (
+                cls(rows, columns, runs, slices, chunk, _STAGES, _DEEP, _DOWN, _ACROSS, _COPY)
+                for chunk in _CHUNKS
             )
-            room = (ring.room + rows * (runs + 1) * columns) * float32.itemsize
-            if ring.group <= traits.max_group_size and room <= traits.static_local_bytes:
-                yield ring
+            room = traits.static_local_bytes // float32.itemsize
+            fitting = (r for r in rings if r.room + r.read <= room)
+            if _ITEMS <= traits.max_group_size:
+                yield from islice(fitting, 1)
 
     def cost(self, traits: DeviceTraits, layers: int, n: int, size: int) -> float:
-        """Time, in cycles of a unit; copies come while others are multiplied."""
-        wide = self.runs * self.columns
+        """Time, in cycles of a unit; tiles come while others are multiplied."""
         groups = layers * ceil_div(n, self.rows) * ceil_div(size, self.columns)
-        term = max(self.rows * wide / _MULTIPLIES, (self.rows + wide) / _READS)
-        return ceil_div(groups, traits.compute_units) * (size * term + _BESIDE)
+        once = size * self.rows * self.runs * self.columns / _MULTIPLIES + _BESIDE
+        return ceil_div(groups, traits.compute_units) * once
 
     @property
     def group(self) -> int:
         """Work-items."""
         return self.rows // self.down * (self.columns // self.across) * self.slices
+
+    @property
+    def terms(self) -> int:
+        """Of a stage, an item's."""
+        return self.chunk // self.slices
+
+    @property
+    def parts(self) -> int:
+        """Of these, that are read at a time."""
+        return self.terms // self.deep
 
     @property
     def pitch(self) -> int:
@@ -99,3 +111,8 @@ class Ring(NamedTuple):
         wide = self.runs * self.columns
         ring = self.stages * (self.rows * self.pitch + self.chunk * wide)
         return max(ring, self.slices // 2 * self.rows * wide)
+
+    @property
+    def read(self) -> int:
+        """Elements of local memory that the gates read beside the sums."""
+        return self.rows * self.columns * (self.runs + 1)

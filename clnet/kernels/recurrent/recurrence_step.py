@@ -34,8 +34,9 @@ _OTHER_REGISTERS = 106
 _SLICES, _ITEMS = (16, 8, 4, 2), 256
 # What a unit multiplies and reads from the caches at a time, in elements.
 _MULTIPLIES, _READS = 128, 6
-# Of more products a step and unit, larger tiles gain more than a launch costs.
-_MOST_PRODUCTS = 4_500_000
+# Of more products a step and unit, larger tiles gain more than a launch costs; and those of which
+# rings are taken, where they are reckoned to take but little longer: of so many they are faster.
+_MOST_PRODUCTS, _RING_PRODUCTS, _LITTLE = 4_500_000, (3_000_000, 17_000_000), 1.2
 
 
 class Share(NamedTuple):
@@ -199,14 +200,19 @@ class Step(NamedTuple):
         backward = Share.of(traits, layers, n, size, terms=gates * size, runs=1, kept=kept)
         if forward is None or backward is None:
             return None
-        ring = Ring.of(traits, layers, n, size, gates) if aligned and not back else None
-        if ring and ring.cost(traits, layers, n, size) < forward.cost(
-            traits, layers, n, size, size
-        ):
-            forward = ring
-        elif layers * n * gates * size**2 > _MOST_PRODUCTS * traits.compute_units:
+        products = layers * n * gates * size**2 / traits.compute_units
+        least, most = _RING_PRODUCTS
+        if aligned and not back and least <= products <= most:
+            forward = cls._faster(forward, traits, layers, n, size)
+        if products > _MOST_PRODUCTS and not isinstance(forward, Ring):
             return None
         return cls(layers, n, size, gates, states, aligned, forward, backward)
+
+    @staticmethod
+    def _faster(share: Share, traits: DeviceTraits, layers: int, n: int, size: int) -> Share | Ring:
+        ring = Ring.of(traits, layers, n, size, share.runs)
+        most = _LITTLE * share.cost(traits, layers, n, size, size)
+        return ring if ring and ring.cost(traits, layers, n, size) < most else share
 
     def params(self, share: Share | Ring) -> Named:
         """The template's parameters."""
