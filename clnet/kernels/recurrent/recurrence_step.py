@@ -193,17 +193,20 @@ class Step(NamedTuple):
         traits, (layers, n, size, gates) = target.traits, known
         arrays = [x, weight, *(a for a in others if a is not None)]
         aligned = all(a.offset % _FOUR == 0 for a in arrays)
-        forward: Share | Ring | None = Share.of(
+        share = Share.of(
             traits, layers, n, size, terms=size, runs=gates, kept=gates + 1
         )
         kept = 2 * gates + states + 2
         backward = Share.of(traits, layers, n, size, terms=gates * size, runs=1, kept=kept)
-        if forward is None or backward is None:
+        if share is None or backward is None:
             return None
+        forward: Share | Ring = share
         products = layers * n * gates * size**2 / traits.compute_units
         least, most = _RING_PRODUCTS
+        if traits.large_local_memory_bytes:  # that it is faster was measured there
+            forward = share = share._replace(patches=True)
         if aligned and not back and least <= products <= most:
-            forward = cls._faster(forward, traits, layers, n, size)
+            forward = cls._faster(share, traits, layers, n, size)
         if products > _MOST_PRODUCTS and not isinstance(forward, Ring):
             return None
         return cls(layers, n, size, gates, states, aligned, forward, backward)
