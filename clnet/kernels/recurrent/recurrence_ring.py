@@ -76,7 +76,7 @@ class Ring(NamedTuple):
             )
             room = traits.static_local_bytes // float32.itemsize
             fitting = (r for r in rings if r.room + r.read <= room)
-            if _ITEMS <= traits.max_group_size:
+            if traits.max_group_size >= _ITEMS:
                 yield from islice(fitting, 1)
 
     def cost(self, traits: DeviceTraits, layers: int, n: int, size: int) -> float:

@@ -193,9 +193,7 @@ class Step(NamedTuple):
         traits, (layers, n, size, gates) = target.traits, known
         arrays = [x, weight, *(a for a in others if a is not None)]
         aligned = all(a.offset % _FOUR == 0 for a in arrays)
-        share = Share.of(
-            traits, layers, n, size, terms=size, runs=gates, kept=gates + 1
-        )
+        share = Share.of(traits, layers, n, size, terms=size, runs=gates, kept=gates + 1)
         kept = 2 * gates + states + 2
         backward = Share.of(traits, layers, n, size, terms=gates * size, runs=1, kept=kept)
         if share is None or backward is None:
