@@ -16,6 +16,8 @@
 ## param    functions: tuple[str]     elementary functions that they call
 ## param    k: str|int                the first term
 ## param    slot: str|int             a stage
+## param    into: int                 which of two sets of registers
+## param    part: int                 which of the parts of a stage that an item reads at a time
 ## arg      n: int
 ## arg      x: in float[layers][n][gates * size]
 ## arg      columns: in float[layers][size][gates * size]
