@@ -16,8 +16,6 @@
 ## param    functions: tuple[str]     elementary functions that they call
 ## param    k: str|int                the first term
 ## param    slot: str|int             a stage
-## param    into: int                 which of two sets of registers
-## param    part: int                 which of the parts of a stage that an item reads at a time
 ## arg      n: int
 ## arg      x: in float[layers][n][gates * size]
 ## arg      columns: in float[layers][size][gates * size]
@@ -78,42 +76,7 @@ __kernel void recurrence_ring(...)
 % endif
     ${core.commit(ring)}
 % endfor
-    int slot = 0;
-% if ring.ahead:
-    ${core.arrived(ring)}
-% if ahead < size:
-    ${copies(size, gates, ring, ahead, stages - 1)}
-% endif
-    ${core.commit(ring)}
-    __local const float *a_at = a_tile + item_row * ${ring.pitch} + slice * ${ring.terms};
-    __local const float *b_at = b_tile + item_column + slice * ${ring.terms * wide};
-% for into in range(2):
-    float${ring.deep} ${", ".join(f"a_{into}_{r}" for r in range(ring.down))};
-    float${ring.across} ${", ".join(f"b_{into}_{t}_{gate}" for t in range(ring.deep)
-        for gate in range(gates))};
-% endfor
-    ${fragments(gates, ring, 0, 0)}
-    for (int k = 0; k < ${size}; k += ${chunk}) {
-% for part in range(ring.parts - 1):
-        ${fragments(gates, ring, (part + 1) % 2, part + 1)}
-        ${products(gates, ring, part % 2)}
-% endfor
-        const int free = slot;
-        slot = slot == ${stages - 1} ? 0 : slot + 1;
-        ${core.arrived(ring)}
-        if (k + ${chunk} < ${size}) {
-            a_at = a_tile + (slot * ${rows} + item_row) * ${ring.pitch} + slice * ${ring.terms};
-            b_at = b_tile + item_column + (slot * ${chunk} + slice * ${ring.terms}) * ${wide};
-            ${fragments(gates, ring, ring.parts % 2, 0)}
-        }
-        if (k + ${ahead + chunk} < ${size}) {
-            ${copies(size, gates, ring, f"k + {ahead + chunk}", "free")}
-        }
-        ${core.commit(ring)}
-        ${products(gates, ring, (ring.parts - 1) % 2)}
-    }
-% else:
-    int free = ${stages - 1};
+    int slot = 0, free = ${stages - 1};
     for (int k = 0; k < ${size}; k += ${chunk}) {
         ${core.arrived(ring)}
         if (k + ${ahead} < ${size}) {
@@ -125,7 +88,6 @@ __kernel void recurrence_ring(...)
         slot = slot == ${stages - 1} ? 0 : slot + 1;
         free = free == ${stages - 1} ? 0 : free + 1;
     }
-% endif
     ${tiles.gather(rows, columns, ring.down, ring.across, ring.slices, gates)}
 % for u in range(-(-rows * columns // ring.group)):
     {
@@ -192,30 +154,5 @@ __kernel void recurrence_ring(...)
 % endif
         copy_4(b_tile + (${slot} * ${chunk} + b_line + ${more}) * ${wide} + b_part,
             b_from + (long)(${k} + ${more}) * ${gates * size}, ${k} + ${more} < b_end);
-% endfor
-</%def>
-##
-## Read a part of the item's terms of a stage into the registers `into`.
-<%def name="fragments(gates, ring, into, part)">
-<% wide, apart = gates * ring.columns, ring.rows // ring.down %>
-% for t in range(ring.deep):
-% for gate in range(gates):
-        b_${into}_${t}_${gate} = *(__local const float${ring.across} *)(b_at
-            + ${(part * ring.deep + t) * wide + gate * ring.columns});
-% endfor
-% endfor
-% for r in range(ring.down):
-        a_${into}_${r} = *(__local const float${ring.deep} *)(a_at
-            + ${r * apart * ring.pitch + part * ring.deep});
-% endfor
-</%def>
-<%def name="products(gates, ring, into)">
-% for t, element in enumerate("xyzw"[:ring.deep]):
-% for r in range(ring.down):
-% for gate in range(gates):
-        sum_${r}_${gate} = fma((float${ring.across})(a_${into}_${r}.${element}),
-            b_${into}_${t}_${gate}, sum_${r}_${gate});
-% endfor
-% endfor
 % endfor
 </%def>

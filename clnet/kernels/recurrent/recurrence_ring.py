@@ -48,7 +48,6 @@ class Ring(NamedTuple):
     down: int
     across: int
     copy: str
-    ahead: bool = False
 
     @classmethod
     def of(cls, traits: DeviceTraits, layers: int, n: int, size: int, runs: int) -> Ring | None:
@@ -89,16 +88,6 @@ class Ring(NamedTuple):
     def group(self) -> int:
         """Work-items."""
         return self.rows // self.down * (self.columns // self.across) * self.slices
-
-    @property
-    def terms(self) -> int:
-        """Of a stage, an item's."""
-        return self.chunk // self.slices
-
-    @property
-    def parts(self) -> int:
-        """Of these, that are read at a time."""
-        return self.terms // self.deep
 
     @property
     def pitch(self) -> int:
