@@ -219,7 +219,8 @@ class RecurrenceBackward(Function):
                 gate_gradients(cell, tuple(1 + arrived for arrived in self.arrived)),
                 backwards=self.backwards,
             )
-        alone = Step.of(target, own.x, own.weight, cell.results, (*inputs[1:], *outputs))
+        others = (*inputs[1:], *outputs)
+        alone = Step.of(target, own.x, own.weight, cell.results, others, back=True)
         written = (outputs[0], *outputs[1 + cell.results :])  # of the sequence's, the states' share
         panels, launches = None, []
         if alone is None:

@@ -11,6 +11,7 @@ import pytest
 from clnet.array import Array
 from clnet.device import device
 from clnet.kernels.recurrent import Step, Steps
+from clnet.kernels.recurrent.recurrence_ring import Ring
 from clnet.kernels.recurrent.recurrence_step import Share
 from clnet.ops.recurrence import Recurrence, RecurrenceBackward
 from clnet.ops.rnn import Cell
@@ -78,6 +79,16 @@ def each_step(monkeypatch):
         monkeypatch.setattr(shares, name, value)
 
 
+@pytest.fixture
+def in_rings(each_step, monkeypatch):
+    """Tiles come into rings, by copies that every device has; in shares as small."""
+    rings = import_module(Ring.__module__)
+    small = {"_ITEMS": 64, "_DOWN": 4, "_DEEP": 2, "_TILES": ((16, 16),), "_CHUNKS": (8,)}
+    for name, value in {**small, "_COPY": "direct", "_BESIDE": -1e9}.items():
+        monkeypatch.setattr(rings, name, value)
+    monkeypatch.setattr(import_module(Share.__module__), "_RING_PRODUCTS", (0, 1e9))
+
+
 @LAYERS
 def test_one_launch_is_all_steps(cell, lead, backwards, bias, arrived):
     (forth, many), (back, many_back) = compared(
@@ -126,6 +137,51 @@ def test_one_launch_is_a_step(cell, lead, backwards, bias, arrived, n, size, pla
     (forth, many), (back, many_back) = compared(cell, backwards, arrived, inputs, place)
     assert forth == 1 + STEPS < many  # the weights are turned over first
     assert back <= 2 + (STEPS - 1) + 1 < many_back
+
+
+@LAYERS
+@pytest.mark.parametrize(("n", "size"), [(N, SIZE), (19, 76)])
+@pytest.mark.usefixtures("in_rings")
+def test_tiles_of_a_step_come_into_a_ring(cell, lead, backwards, bias, arrived, n, size):
+    # 76 terms are ten stages, of which three have room; 19 rows and 76 columns end inside tiles.
+    inputs = drawn(cell, lead, bias=bias, n=n, size=size, place=on_device)
+    target = gpu_shaped(device())
+    step = Step.of(target, inputs[0], inputs[1 + cell.results], cell.results, inputs[1:])
+    assert step is not None
+    assert isinstance(step.forward, Ring)
+    (forth, many), _ = compared(cell, backwards, arrived, inputs, on_device)
+    assert forth == 1 + STEPS < many
+    odd = [offset(inputs[0].numpy()), *inputs[1:]]  # copies of four elements cannot begin there
+    step = Step.of(target, odd[0], odd[1 + cell.results], cell.results, odd[1:])
+    assert step is not None
+    assert isinstance(step.forward, Share)
+
+
+def test_large_products_come_into_rings_where_copies_are_asynchronous():
+    traits = replace(gpu_shaped(device()).traits, compute_units=132, max_group_size=1024)
+    traits = replace(traits, local_memory_bytes=49152, large_local_memory_bytes=232_000)
+    target = replace(device().target, traits=replace(traits, asynchronous_copies=True))
+
+    def forward(n, size, gates, layers=1, target=target):
+        x = Array.abstract((2, layers, n, gates * size), float32, device())
+        weight = Array.abstract((layers, gates * size, size), float32, device())
+        step = Step.of(target, x, weight, 2, [])
+        return step and step.forward
+
+    ring = forward(128, 1024, 4)
+    assert isinstance(ring, Ring)
+    assert (ring.rows, ring.columns) == (64, 16)  # 128 groups of 132 units
+    wide = forward(256, 1024, 4, layers=2)
+    assert isinstance(wide, Ring)
+    assert (wide.rows, wide.columns) == (128, 32)  # one round, not two
+    for made in (ring, wide):
+        assert 4 * (made.room + made.read) <= 232_000
+    assert isinstance(forward(128, 512, 4), Share)  # a smaller product
+    assert forward(16, 4096, 4) is None  # most of a ring's rows would be empty
+    assert forward(4096, 1024, 4) is None  # products of large tiles
+    few = replace(target, traits=traits)
+    assert isinstance(forward(128, 1024, 4, target=few), Share)
+    assert forward(256, 1024, 4, target=few) is None
 
 
 @pytest.mark.usefixtures("each_step")

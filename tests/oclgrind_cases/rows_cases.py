@@ -56,6 +56,7 @@ row_grad_group_module = import_module("clnet.kernels.norm.row_norm_grad_group")
 softmax_module = import_module("clnet.kernels.softmax.softmax")
 columns_module = import_module("clnet.kernels.softmax.softmax_columns")
 recurrence_module = import_module("clnet.kernels.recurrent.recurrence")
+recurrence_ring_module = import_module("clnet.kernels.recurrent.recurrence_ring")
 recurrence_step_module = import_module("clnet.kernels.recurrent.recurrence_step")
 alignments_module = import_module("clnet.kernels.recurrent.alignments")
 
@@ -73,6 +74,7 @@ MODULES = (
     row_grad_module,
     row_grad_group_module,
     recurrence_module,
+    recurrence_ring_module,
     recurrence_step_module,
     alignments_module,
 )
@@ -460,6 +462,11 @@ def steps_of_recurrent_layers(target: Target) -> None:
         with few:  # sums of several tiles, of few items
             check_recurrence(target, Cell.LSTM, (2,), bias=True, size=12)
             check_recurrence(target, Cell.GRU, (), bias=False, size=12, before=3)
+        small = {"_ITEMS": 8, "_DOWN": 4, "_DEEP": 2, "_TILES": ((8, 4),), "_CHUNKS": (4,)}
+        ring = constants(recurrence_ring_module, **small, _COPY="direct", _BESIDE=-1e9)
+        with ring, constants(recurrence_step_module, _RING_PRODUCTS=(0, 1e9)):
+            check_recurrence(target, Cell.LSTM, (2,), bias=True, size=20)
+            check_recurrence(target, Cell.GRU, (), bias=False, size=12)
 
 
 def ways(emitted: np.ndarray, labels: list[int]) -> tuple[float, np.ndarray]:

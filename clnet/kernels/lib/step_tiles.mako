@@ -9,7 +9,10 @@
 ## param rows, columns: int   of a group; columns are a multiple of 4
 ## param down, across: int    sums of an item: so many rows and columns, of each part
 ## param slices: int          items that share a sum, a power of two above 1
-## param chunk: int           terms of a tile, four times the slices or a multiple
+## param chunk: int           terms of a tile, `deep` times the slices or a multiple
+## param deep: int            terms that an item reads at a time, 2 or 4
+## param patches: bool        32 items make 4 by 8 blocks, of which every other item reads the same
+##                            of b and every next two of a: local memory answers such at once
 ## param ahead: int           tiles that are on their way while one is multiplied
 ## param group: int           work-items of a group: rows * columns / down / across * slices
 ## param aligned: bool        a and b begin at multiples of four elements
@@ -87,7 +90,7 @@
 </%def>
 ##
 ## Multiply what lies in the half `slot`.
-<%def name="multiply(rows, columns, down, across, slices, chunk, runs)">
+<%def name="multiply(rows, columns, down, across, slices, chunk, runs, deep)">
 <%
     ctype = "float" if across == 1 else f"float{across}"
     wide, pitch, apart = runs * columns, chunk + 4, rows // down
@@ -97,8 +100,9 @@
             + slice * ${chunk // slices};
         __local const float *b_at = b_tile + item_column
             + (slot * ${chunk} + slice * ${chunk // slices}) * ${wide};
-        for (int t = 0; t < ${chunk // slices}; t += 4, a_at += 4, b_at += ${4 * wide}) {
-% for t in range(4):
+        for (int t = 0; t < ${chunk // slices}; t += ${deep},
+            a_at += ${deep}, b_at += ${deep * wide}) {
+% for t in range(deep):
 % for run in range(runs):
             const ${ctype} b_${t}_${run} =
                 *(__local const ${ctype} *)(b_at + ${t * wide + run * columns});
@@ -106,11 +110,12 @@
 % endfor
 % for r in range(down):
             {
-                const float4 a_four = *(__local const float4 *)(a_at + ${r * apart * pitch});
-% for t, element in enumerate("xyzw"):
+                const float${deep} a_few =
+                    *(__local const float${deep} *)(a_at + ${r * apart * pitch});
+% for t, element in enumerate("xyzw"[:deep]):
 % for run in range(runs):
                 sum_${r}_${run} =
-                    fma((${ctype})(a_four.${element}), b_${t}_${run}, sum_${r}_${run});
+                    fma((${ctype})(a_few.${element}), b_${t}_${run}, sum_${r}_${run});
 % endfor
 % endfor
             }
@@ -121,15 +126,14 @@
 ##
 ## room[part][run][row][column] afterwards: slices / 2 parts of a @ b, which add up in order.
 <%def name="product(
-    size, rows, columns, down, across, slices, chunk, ahead, group, aligned, terms, runs)">
+    size, rows, columns, down, across, slices, chunk, ahead, group, patches, aligned, terms,
+    runs)">
 <%
     ctype = "float" if across == 1 else f"float{across}"
-    lanes, wide, pitch, block = columns // across, runs * columns, chunk + 4, runs * rows * columns
-    team, apart = rows // down * lanes, rows // down
+    wide, pitch = runs * columns, chunk + 4
 %>
     __local float *const a_tile = room, *const b_tile = room + ${2 * rows * pitch};
-    const int slice = item / ${team}, lane = item % ${team};
-    const int item_row = lane / ${lanes}, item_column = lane % ${lanes} * ${across};
+    ${item_place(rows, columns, down, across, patches)}
 % for into in range(ahead):
     float4 ${", ".join(f"a_{into}_{u}" for u in range(-(-rows * chunk // (4 * group))))};
     float4 ${", ".join(f"b_{into}_{u}" for u in range(-(-chunk * wide // (4 * group))))};
@@ -151,11 +155,33 @@
             ${bring(size, rows, columns, chunk, group, aligned, terms, runs, into,
                 f"k + {ahead * chunk}")}
         }
-        ${multiply(rows, columns, down, across, slices, chunk, runs)}
+        ${multiply(rows, columns, down, across, slices, chunk, runs, 4)}
         k += ${chunk};
         slot ^= 1;
 % endfor
     }
+    ${gather(rows, columns, down, across, slices, runs)}
+</%def>
+##
+## The item's slice, and the first of its rows and columns.
+<%def name="item_place(rows, columns, down, across, patches)">
+<% lanes, team = columns // across, rows // down * (columns // across) %>
+    const int slice = item / ${team}, lane = item % ${team};
+% if patches and lanes % 8 == 0 and team % 32 == 0:
+    const int patch = lane / 32;
+    const int item_row = patch / ${lanes // 8} * 4 + ((lane & 1) | (lane >> 3 & 2));
+    const int item_column = (patch % ${lanes // 8} * 8 + (lane >> 1 & 7)) * ${across};
+% else:
+    const int item_row = lane / ${lanes}, item_column = lane % ${lanes} * ${across};
+% endif
+</%def>
+##
+## room[part][run][row][column] afterwards: slices / 2 parts of the sums, which add up in order.
+<%def name="gather(rows, columns, down, across, slices, runs)">
+<%
+    ctype = "float" if across == 1 else f"float{across}"
+    block, apart = runs * rows * columns, rows // down
+%>
     barrier(CLK_LOCAL_MEM_FENCE);
     __local float *part = room + slice % ${slices // 2} * ${block} + item_row * ${columns}
         + item_column;

@@ -2,8 +2,9 @@
 
 Recurrent layers on GPUs: a group keeps its examples' states, where all find the weights in their
 caches. :class:`Steps` says whether that pays, and how the work is shared out; :func:`recurrence`
-and :func:`recurrence_backward` launch it. Elsewhere :class:`Step` is a launch for each step. The
-cell is an expression: nothing here knows one.
+and :func:`recurrence_backward` launch it. Elsewhere :class:`Step` is a launch for each step, whose
+tiles of large products come into a ring (:mod:`.recurrence_ring`) where copies are asynchronous.
+The cell is an expression: nothing here knows one.
 Ways through the states of sequences (:func:`alignments`): a group has a sequence.
 """
 

@@ -17,6 +17,7 @@
 ## param    ahead: int                tiles that are on their way while one is multiplied
 ## param    group: int                work-items of a group: rows * columns / down / across * slices
 ## param    room: int                 elements of local memory
+## param    patches: bool             see lib/step_tiles.mako
 ## param    aligned: bool             arrays begin at multiples of four elements
 ## param    biased: bool              the states' shares have a bias
 ## param    arrived: tuple[bool]      for each state, whether gradients of it arrived
@@ -60,7 +61,7 @@
 <%namespace name="tiles" file="/lib/step_tiles.mako"/>
 <%def name="recurrence_step(
     size, gates, states, rows, columns, down, across, slices, chunk, ahead, group, room,
-    aligned,
+    patches, aligned,
     biased, statements, results, functions)">
 <% each = -(-rows * columns // group) %>
 ${elementary.define(functions, "float", 1)}
@@ -86,8 +87,8 @@ __kernel void recurrence_step(...)
 % endfor
     }
 % endfor
-    ${tiles.product(size, rows, columns, down, across, slices, chunk, ahead, group, aligned,
-        size, gates)}
+    ${tiles.product(size, rows, columns, down, across, slices, chunk, ahead, group, patches,
+        aligned, size, gates)}
 % for u in range(each):
     if (inside_${u}) {
         const float c = c_${u};
@@ -112,7 +113,7 @@ __kernel void recurrence_step(...)
 </%def>
 <%def name="recurrence_step_backward(
     size, gates, states, rows, columns, down, across, slices, chunk, ahead, group, room,
-    aligned,
+    patches, aligned,
     arrived, apart, statements, results, functions)">
 <% each = -(-rows * columns // group) %>
 ${elementary.define(functions, "float", 1)}
@@ -152,8 +153,8 @@ __kernel void recurrence_step_backward(...)
 % endfor
     }
 % endfor
-    ${tiles.product(size, rows, columns, down, across, slices, chunk, ahead, group, aligned,
-        gates * size, 1)}
+    ${tiles.product(size, rows, columns, down, across, slices, chunk, ahead, group, patches,
+        aligned, gates * size, 1)}
 % for u in range(each):
     if (inside_${u}) {
 % for gate in range(gates):

@@ -13,6 +13,8 @@ from ...values.record import NamedTuple
 from ...values.shapes import ceil_div
 from ..kernel import Kernel, Named, by_name, joined, nbytes_of
 from .recurrence import Layers, printed, printed_back
+from .recurrence_ring import KERNEL as RING
+from .recurrence_ring import Ring
 
 __all__ = ["Share", "Step", "recurrence_step", "recurrence_step_backward"]
 
@@ -32,8 +34,9 @@ _OTHER_REGISTERS = 106
 _SLICES, _ITEMS = (16, 8, 4, 2), 256
 # What a unit multiplies and reads from the caches at a time, in elements.
 _MULTIPLIES, _READS = 128, 6
-# Of more products a step and unit, larger tiles gain more than a launch costs.
-_MOST_PRODUCTS = 4_500_000
+# Of more products a step and unit, larger tiles gain more than a launch costs; and those of which
+# rings are taken, where they are reckoned to take but little longer: of so many they are faster.
+_MOST_PRODUCTS, _RING_PRODUCTS, _LITTLE = 4_500_000, (3_000_000, 17_000_000), 1.2
 
 
 class Share(NamedTuple):
@@ -46,6 +49,7 @@ class Share(NamedTuple):
         slices: items that share a sum.
         chunk: terms of a tile.
         coming: registers of an item for tiles on their way.
+        patches: as ``lib/step_tiles.mako`` has it.
     """
 
     rows: int
@@ -56,6 +60,7 @@ class Share(NamedTuple):
     slices: int
     chunk: int
     coming: int = _COMING_REGISTERS
+    patches: bool = False
 
     @classmethod
     def of(
@@ -82,10 +87,7 @@ class Share(NamedTuple):
         """
 
         def cost(share: Share) -> float:
-            rows, wide = share.rows, runs * share.columns
-            groups = layers * ceil_div(n, rows) * ceil_div(size, share.columns)
-            once = terms * (rows * wide / _MULTIPLIES + (rows + wide) / _READS)
-            return ceil_div(groups, traits.compute_units) * once
+            return share.cost(traits, layers, n, size, terms)
 
         share = min(cls._fitting(traits, runs), key=cost, default=None)
         if share is None or traits.large_local_memory_bytes:  # what is fastest was measured
@@ -109,6 +111,13 @@ class Share(NamedTuple):
             )
             fitting = (s for s in shares if s.group <= most and s.room * float32.itemsize <= room)
             yield from islice(fitting, 1)
+
+    def cost(self, traits: DeviceTraits, layers: int, n: int, size: int, terms: int) -> float:
+        """Time, in cycles of a unit."""
+        rows, wide = self.rows, self.runs * self.columns
+        groups = layers * ceil_div(n, rows) * ceil_div(size, self.columns)
+        once = terms * (rows * wide / _MULTIPLIES + (rows + wide) / _READS)
+        return ceil_div(groups, traits.compute_units) * once
 
     @property
     def group(self) -> int:
@@ -154,12 +163,19 @@ class Step(NamedTuple):
     gates: int
     states: int
     aligned: bool
-    forward: Share
+    forward: Share | Ring
     backward: Share
 
     @classmethod
     def of(
-        cls, target: Target, x: Array, weight: Array, states: int, others: Sequence[Array | None]
+        cls,
+        target: Target,
+        x: Array,
+        weight: Array,
+        states: int,
+        others: Sequence[Array | None],
+        *,
+        back: bool = False,
     ) -> Step | None:
         """None where a product and a launch over the gates are better, or all there is.
 
@@ -169,28 +185,44 @@ class Step(NamedTuple):
             weight: ``([layers,] gates * size, size)``.
             states: of a cell.
             others: further operands and results, which have to be dense as ``x`` has.
+            back: whether it is the walk back.
         """
         known = Layers.of(target, x, weight, others)
         if known is None:
             return None
         traits, (layers, n, size, gates) = target.traits, known
-        if layers * n * gates * size**2 > _MOST_PRODUCTS * traits.compute_units:
-            return None
-        forward = Share.of(traits, layers, n, size, terms=size, runs=gates, kept=gates + 1)
-        kept = 2 * gates + states + 2
-        backward = Share.of(traits, layers, n, size, terms=gates * size, runs=1, kept=kept)
-        if forward is None or backward is None:
-            return None
         arrays = [x, weight, *(a for a in others if a is not None)]
         aligned = all(a.offset % _FOUR == 0 for a in arrays)
+        share = Share.of(traits, layers, n, size, terms=size, runs=gates, kept=gates + 1)
+        kept = 2 * gates + states + 2
+        backward = Share.of(traits, layers, n, size, terms=gates * size, runs=1, kept=kept)
+        if share is None or backward is None:
+            return None
+        forward: Share | Ring = share
+        products = layers * n * gates * size**2 / traits.compute_units
+        least, most = _RING_PRODUCTS
+        if traits.large_local_memory_bytes:  # that it is faster was measured there
+            forward = share = share._replace(patches=True)
+        if aligned and not back and least <= products <= most:
+            forward = cls._faster(share, traits, layers, n, size)
+        if products > _MOST_PRODUCTS and not isinstance(forward, Ring):
+            return None
         return cls(layers, n, size, gates, states, aligned, forward, backward)
 
-    def params(self, share: Share) -> Named:
-        """The template's parameters."""
-        own = by_name("size gates states aligned", self.size, self.gates, self.states, self.aligned)
-        return joined(own, share.params)
+    @staticmethod
+    def _faster(share: Share, traits: DeviceTraits, layers: int, n: int, size: int) -> Share | Ring:
+        ring = Ring.of(traits, layers, n, size, share.runs)
+        most = _LITTLE * share.cost(traits, layers, n, size, size)
+        return ring if ring and ring.cost(traits, layers, n, size) < most else share
 
-    def sizes(self, share: Share) -> dict[str, tuple[int, ...]]:
+    def params(self, share: Share | Ring) -> Named:
+        """The template's parameters."""
+        own = by_name("size gates states", self.size, self.gates, self.states)
+        if isinstance(share, Ring):
+            return joined(own, by_name("ring", share))
+        return joined(own, by_name("aligned", self.aligned), share.params)
+
+    def sizes(self, share: Share | Ring) -> dict[str, tuple[int, ...]]:
         """Global and local size."""
         down, across = ceil_div(self.n, share.rows), ceil_div(self.size, share.columns)
         group = share.group
@@ -211,14 +243,14 @@ def recurrence_step(
     """
     x, *last = inputs[: 1 + step.states]
     columns, *bias = inputs[1 + step.states :]
-    text = printed(exprs, step.gates)
-    return FORWARD.launch(
-        joined(step.params(step.forward), by_name("biased", bool(bias)), text),
+    text, share = printed(exprs, step.gates), step.forward
+    return (RING if isinstance(share, Ring) else FORWARD).launch(
+        joined(step.params(share), by_name("biased", bool(bias)), text),
         joined(
             by_name("n x columns bias", step.n, x, columns, bias[0] if bias else None),
             by_name("last_{k} y_{k} shares", last, outputs[:-1], outputs[-1]),
         ),
-        **step.sizes(step.forward),
+        **step.sizes(share),
         flops=outputs[0].size * (2 * step.gates * step.size + flops(*exprs)),
         bytes=nbytes_of((*inputs, *outputs)),
     )
