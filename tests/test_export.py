@@ -93,6 +93,6 @@ def test_calls_that_do_not_fit_are_refused():
     with pytest.raises(ArgumentError, match=r"^export: forward takes the arguments"):
         clnet.export.export(Net(), ())
     with pytest.raises(ArgumentError, match=r"^export: it takes a module; got mod=function"):
-        clnet.export.export(lambda x: x, (clnet.ones(1),))  # pyrefly: ignore[bad-argument-type]
+        clnet.export.export(lambda x: x, (clnet.ones(1),))
     with pytest.raises(ArgumentError, match=r"^export.load: only export\(\)"):
         clnet.export.load("file")

@@ -40,8 +40,9 @@ def foreach(name: str) -> Callable[..., Any] | None:
     if not name.startswith(PREFIX) or op not in _OPS.split():
         return None
 
-    def each(*args: Any, **given: Any) -> list[Tensor] | tuple[Tensor, ...]:
-        tensors, *args = (given.pop("self"), *args) if "self" in given else args
+    def each(*operands: Any, **given: Any) -> list[Tensor] | tuple[Tensor, ...]:
+        every = [given.pop("self"), *operands] if "self" in given else [*operands]
+        tensors, args = every[0], every[1:]
         if not args and op not in _SCALED:
             args = [given.pop(n) for n in _SECOND if n in given]
         if op == "pow" and not isinstance(tensors, list | tuple):  # of a number, too

@@ -25,7 +25,7 @@ class _Returned:
         if len(fields) != len(cls._fields):
             law = f"takes a {len(cls._fields)}-sequence ({len(fields)}-sequence given)"
             raise TypeError(f"{_shown(cls)}() {law}")
-        return tuple.__new__(cls, fields)  # pyrefly: ignore[invalid-argument] - a tuple, below
+        return tuple.__new__(cls, fields)  # pyrefly: ignore[bad-specialization] - a tuple, below
 
     def __repr__(self: Any) -> str:
         named = ",\n".join(f"{n}={v!r}" for n, v in zip(self._fields, self, strict=True))
