@@ -108,10 +108,7 @@ class Node(NodeFace):
         self.kept_inputs: dict[int, Any]
         self.kept_outputs: dict[int, Any]
         if now.saved_hooks is not None and function.packs_saved:
-            for i in save_inputs:
-                if inputs[i].array.storage.inference and not now.inference:
-                    _require_for_saving(function, needs, i, inputs)
-            self.kept_inputs = {i: pack(inputs[i]) or _kept(inputs[i]) for i in save_inputs}
+            self.kept_inputs = {i: _packed(function, needs, i, inputs) for i in save_inputs}
             self.kept_outputs = {
                 k: pack(tensor_type(outputs[k])) or Kept(outputs[k], version_of(outputs[k].storage))
                 for k in save_outputs
@@ -190,6 +187,14 @@ class Node(NodeFace):
         """Let the saved tensors go; a node without any may be walked through once more."""
         self.released = self.released or bool(self.kept_inputs or self.kept_outputs)
         self.kept_inputs = self.kept_outputs = {}
+
+
+def _packed(function: Function, needs: tuple[bool, ...], place: int, inputs: Sequence[Any]) -> Kept:
+    """An input as it is saved, by the hooks that pack it."""
+    tensor = inputs[place]
+    if tensor.array.storage.inference and not mode.current().inference:
+        _require_for_saving(function, needs, place, inputs)
+    return pack(tensor) or _kept(tensor)
 
 
 def _kept(tensor: Any) -> Kept:
