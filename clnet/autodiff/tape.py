@@ -189,7 +189,7 @@ class Node(NodeFace):
         self.kept_inputs = self.kept_outputs = {}
 
 
-def _packed(function: Function, needs: tuple[bool, ...], place: int, inputs: Sequence[Any]) -> Kept:
+def _packed(function: Function, needs: tuple[bool, ...], place: int, inputs: Sequence[Any]) -> Any:
     """An input as it is saved, by the hooks that pack it."""
     tensor = inputs[place]
     if tensor.array.storage.inference and not mode.current().inference:
