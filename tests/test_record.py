@@ -166,6 +166,10 @@ def test_what_functions_give_is_made_and_kept():
     for kept in (pickle.loads(pickle.dumps(found)), copy.deepcopy(found)):
         assert type(kept) is type(found)
         assert kept.values.tolist() == values.tolist() == [[3.0, 1.0], [5.0, 0.0]]
+    place = (clnet.empty(2, 2), clnet.empty(2, 2, dtype=clnet.int64))
+    into = clnet.sort(values, out=place)
+    assert type(into) is type(found)
+    assert into.values is place[0]
     f = clnet.compile(lambda x: x.sort())
     for _ in range(3):
         assert type(f(values)) is type(found)
