@@ -16,9 +16,11 @@ class _Returned:
 
     __slots__ = ()
     _fields: ClassVar[tuple[str, ...]]
-    n_unnamed_fields = 0
+    n_fields = n_unnamed_fields = 0
 
     def __new__(cls, *fields: Any, **given: Any) -> Any:
+        if len(fields) == cls.n_fields:  # as ops make it
+            return tuple.__new__(cls, fields)  # pyrefly: ignore[bad-specialization] - as below
         if len(fields) == 1 and not given:  # PyTorch's way
             fields = tuple(fields[0])
         fields += tuple(given[n] for n in cls._fields[len(fields) :] if n in given)
