@@ -102,6 +102,11 @@ class FloatLimits(NamedTuple):
         """As ``tiny``."""
         return self.tiny
 
+    def __repr__(self) -> str:
+        fields = ("resolution", "min", "max", "eps", "smallest_normal", "tiny")
+        named = ", ".join(f"{n}={getattr(self, n):g}" for n in fields)
+        return f"finfo({named}, dtype={self.dtype})"
+
 
 class IntegerLimits(NamedTuple):
     """What a dtype of whole numbers can hold."""
@@ -114,6 +119,9 @@ class IntegerLimits(NamedTuple):
     def dtype(self) -> str:
         """The dtype's name."""
         return f"{'' if self.min else 'u'}int{self.bits}"
+
+    def __repr__(self) -> str:
+        return f"iinfo(min={self.min:g}, max={self.max:g}, dtype={self.dtype})"
 
 
 @checked

@@ -37,6 +37,12 @@ CALLS = [
     ("_foreach_copy_", lambda f, x, y, z: f(x, y)),
     ("_foreach_pow", lambda f, x, y, z: f(2.0, x)),
     ("_foreach_clone", lambda f, x, y, z: f(x)),
+    ("_foreach_powsum", lambda f, x, y, z: f(x, 3)),
+    ("_foreach_clamp_max", lambda f, x, y, z: f([t.long() for t in x], 0.75)),
+    ("_foreach_maximum", lambda f, x, y, z: f([t.long() for t in x], [0.5, 3])),
+    ("_foreach_sub", lambda f, x, y, z: f(self=x, other=y)),
+    ("_foreach_div_", lambda f, x, y, z: f(x, scalar=4.0)),
+    ("_foreach_mul", lambda f, x, y, z: f(x, scalars=[0.5, 3.0])),
 ]
 
 
@@ -50,6 +56,7 @@ def test_lists_of_tensors_are_pytorchs(name, call):
         assert type(made) is (list if name.endswith("_") else tuple)
         found.append([t.numpy() for t in (*x, *(made or ()))])
     for got, expected in zip(found[0], found[1], strict=False):
+        assert got.dtype == expected.dtype
         np.testing.assert_allclose(got, expected, rtol=1e-6)
 
 

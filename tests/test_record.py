@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+import clnet
 from clnet.values import record
 
 
@@ -122,3 +123,53 @@ def test_one_tuple_is_made_for_all_that_read_an_element(monkeypatch):
     assert record.__file__ is not None
     runpy.run_path(record.__file__)
     assert [name for name, *_ in made].count("_Elements") == 1
+
+
+def test_what_functions_give_prints_as_their_own():
+    x = clnet.tensor([[3.0, 1.0, 2.0], [0.0, 5.0, 4.0]])
+    found = x.max(1)
+    shown = "clnet.return_types.max(\nvalues=tensor([3., 5.]),\nindices=tensor([0, 1]))"
+    assert repr(found) == str(found) == shown
+    kinds = {"min": x.min(1), "sort": x.sort(), "topk": x.topk(2), "median": x.median(1)}
+    kinds |= {"nanmedian": x.nanmedian(1), "mode": x.mode(1), "kthvalue": x.kthvalue(1)}
+    kinds |= {"cummax": x.cummax(1), "cummin": x.cummin(0), "aminmax": x.aminmax()}
+    kinds |= {"linalg_qr": clnet.linalg.qr(x), "qr": x.qr(), "lu_unpack": _unpacked(x)}
+    kinds |= {"linalg_svd": clnet.linalg.svd(x), "svd": x.svd(), "linalg_lu": clnet.linalg.lu(x)}
+    for name, given in kinds.items():
+        assert type(given) is getattr(clnet.return_types, name)
+        assert repr(given).startswith(f"clnet.return_types.{name}(\n")
+    number = clnet.tensor(3.0)
+    for given in (number.sort(), number.topk(1), number.kthvalue(1), number.median(0)):
+        assert repr(given).split("\n", 1)[1] == "values=tensor(3.),\nindices=tensor(0))"
+
+
+def _unpacked(x: clnet.Tensor) -> Any:
+    return clnet.lu_unpack(*clnet.linalg.lu_factor(x))
+
+
+def test_what_functions_give_is_made_and_kept():
+    found = clnet.tensor([[3.0, 1.0], [0.0, 5.0]]).sort(descending=True)
+    values, indices = found
+    assert found.values is values
+    assert found[1] is indices
+    assert type(found[:]) is tuple
+    for made in (
+        type(found)((values, indices)),
+        type(found)(values, indices),
+        type(found)(values, indices=indices),
+    ):
+        assert type(made) is type(found)
+        assert made.values is values
+        assert made.indices is indices
+    with pytest.raises(TypeError, match=r"sort\(\) takes a 2-sequence \(3-sequence given\)"):
+        type(found)((1, 2, 3))
+    for kept in (pickle.loads(pickle.dumps(found)), copy.deepcopy(found)):
+        assert type(kept) is type(found)
+        assert kept.values.tolist() == values.tolist() == [[3.0, 1.0], [5.0, 0.0]]
+    place = (clnet.empty(2, 2), clnet.empty(2, 2, dtype=clnet.int64))
+    into = clnet.sort(values, out=place)
+    assert type(into) is type(found)
+    assert into.values is place[0]
+    f = clnet.compile(lambda x: x.sort())
+    for _ in range(3):
+        assert type(f(values)) is type(found)

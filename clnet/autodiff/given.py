@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..errors import ArgumentError, GradientError
+from ..values import mode
 from ..values.arguments import is_tensor, require_tensors
 from ..values.plain import is_iterable
 
@@ -83,7 +84,7 @@ def checked_flag(tensor: Any, requires_grad: bool) -> bool:  # noqa: FBT001 - Py
     """Whether a tensor is a leaf that requires a gradient, once it was asked for one or for none.
 
     Raises:
-        GradientError: if it is not a leaf, or not floating.
+        GradientError: if it is not a leaf, or not floating, or ``inference_mode`` made it.
     """
     tensor.array.require_alone()
     if tensor.node is not None and not requires_grad:
@@ -93,4 +94,9 @@ def checked_flag(tensor: Any, requires_grad: bool) -> bool:  # noqa: FBT001 - Py
         law = "only floating and complex tensors have gradients"
         hint = "Convert it with .float() before"
         raise GradientError("requires_grad_", law, dtype=tensor.dtype, remedy=hint)
+    if requires_grad and tensor.array.storage.inference and not mode.current().inference:
+        law = "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed"
+        raise GradientError(
+            "requires_grad_", law, shape=tensor.shape, remedy="Take a clone() of it"
+        )
     return bool(requires_grad) and tensor.node is None

@@ -106,7 +106,7 @@ class Node(NodeFace):
         self.kept_inputs: dict[int, Any]
         self.kept_outputs: dict[int, Any]
         if now.saved_hooks is not None and function.packs_saved:
-            self.kept_inputs = {i: pack(inputs[i]) or _kept(inputs[i]) for i in save_inputs}
+            self.kept_inputs = {i: _packed(function, needs, i, inputs) for i in save_inputs}
             self.kept_outputs = {
                 k: pack(tensor_type(outputs[k])) or Kept(outputs[k], version_of(outputs[k].storage))
                 for k in save_outputs
@@ -117,6 +117,8 @@ class Node(NodeFace):
         for i in save_inputs:
             t = inputs[i]
             storage = t.array.storage
+            if storage.inference and not now.inference:
+                _require_for_saving(function, needs, i, inputs)
             seen = storage.version - storage.unseen if version is None else version(storage)
             kept = t if t.source is None else _without_source(t)
             kept_inputs[i] = _new(Kept, (kept, seen))
@@ -193,10 +195,36 @@ class Node(NodeFace):
         self.kept_inputs = self.kept_outputs = {}
 
 
+def _packed(function: Function, needs: tuple[bool, ...], place: int, inputs: Sequence[Any]) -> Any:
+    """An input as it is saved, by the hooks that pack it."""
+    tensor = inputs[place]
+    if tensor.array.storage.inference and not mode.current().inference:
+        _require_for_saving(function, needs, place, inputs)
+    return pack(tensor) or _kept(tensor)
+
+
 def _kept(tensor: Any) -> Kept:
     """An input as it is saved."""
     kept = tensor if tensor.source is None else _without_source(tensor)
     return Kept(kept, version_of(tensor.array.storage))
+
+
+def _require_for_saving(
+    function: Function, needs: tuple[bool, ...], place: int, inputs: Sequence[Any]
+) -> None:
+    """Refuse to save what ``inference_mode`` made, but for gradients of gradients alone.
+
+    Raises:
+        GradientError: if the op's gradient reads it.
+    """
+    if place in function.saves(needs)[0]:
+        raise GradientError(
+            function.name,
+            "Inference tensors cannot be saved for backward: inference_mode made an operand",
+            operand=place,
+            shapes=[x.shape for x in inputs],
+            remedy="Give a clone() of it, made outside, or make it under no_grad()",
+        )
 
 
 def _without_source(tensor: Any) -> Any:

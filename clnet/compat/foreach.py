@@ -17,9 +17,12 @@ _SCALED = {"addcmul", "addcdiv"}
 _OPS = """
     abs acos add addcdiv addcmul asin atan ceil clamp clamp_max clamp_min clone copy cos cosh div
     erf erfc exp expm1 floor frac lerp lgamma log log10 log1p log2 max maximum minimum mul neg norm
-    pow reciprocal round rsqrt sigmoid sign sin sinh sqrt sub tan tanh trunc zero
+    pow powsum reciprocal round rsqrt sigmoid sign sin sinh sqrt sub tan tanh trunc zero
 """
-_AS = {"maximum": "maximum", "clamp_max": "minimum", "clamp_min": "maximum"}
+_BOUNDS = {"maximum": "min", "clamp_min": "min", "minimum": "max", "clamp_max": "max"}
+"""Of which side of ``clamp`` a number is, which gives the promoted dtype."""
+_SECOND = ("other", "scalar", "scalars", "exponent", "tensors1", "src")
+"""What PyTorch's signatures call a second operand."""
 
 
 def foreach(name: str) -> Callable[..., Any] | None:
@@ -37,7 +40,11 @@ def foreach(name: str) -> Callable[..., Any] | None:
     if not name.startswith(PREFIX) or op not in _OPS.split():
         return None
 
-    def each(tensors: Any, *args: Any, **given: Any) -> list[Tensor] | tuple[Tensor, ...]:
+    def each(*operands: Any, **given: Any) -> list[Tensor] | tuple[Tensor, ...]:
+        every = [given.pop("self"), *operands] if "self" in given else [*operands]
+        tensors, args = every[0], every[1:]
+        if not args and op not in _SCALED:
+            args = [given.pop(n) for n in _SECOND if n in given]
         if op == "pow" and not isinstance(tensors, list | tuple):  # of a number, too
             return tuple(tensors**x for x in args[0])
         tensors = list(tensors)
@@ -66,13 +73,16 @@ def foreach(name: str) -> Callable[..., Any] | None:
 
 
 def _applied(op: str, x: Tensor, args: list[Any], given: dict[str, Any], *, inplace: bool) -> Any:
+    if op == "powsum":
+        order, dtype = (*args, given.get("ord", 2))[0], given.get("dtype")
+        return (x if dtype is None else x.to(dtype)).abs().pow(order).sum()
     if op == "norm":
         return x.norm(*args, **{"p" if n == "ord" else n: v for n, v in given.items()})
     if hasattr(Tensor, f"{op}_") and inplace:
         return getattr(x, f"{op}_")(*args, **given)
-    other = _AS.get(op)
-    if other is not None and args and not isinstance(args[0], Tensor):
-        args, op = [x.new_tensor(args[0]), *args[1:]], other
+    bound = _BOUNDS.get(op)
+    if bound is not None and args and not isinstance(args[0], Tensor):
+        args, given, op = [], {bound: args[0]}, "clamp"
     function = getattr(x, op, None) or PUBLIC_OPS[op][0].__get__(x)
     result = function(*args, **given)
     return x.copy_(result) if inplace else result

@@ -37,9 +37,9 @@ class Refused(ModuleType):
         return self.__dict__.setdefault(name, made)
 
 
-export = Refused(
-    "torch.export",
+inner_export = Refused(
+    "torch._export",
     "Names of exported programs.",
-    "programs are not exported",
-    "clnet.onnx.export writes ONNX, clnet.compile makes a function faster",
+    "programs are exported by torch.export",
+    "torch.export.export(module, args)",
 )

@@ -145,6 +145,10 @@ class MixtureSameFamily(Distribution):
         """The components'."""
         return self.component_distribution.support
 
+    def __repr__(self) -> str:
+        parts = f"{self.mixture_distribution},\n  {self.component_distribution}"
+        return f"{type(self).__name__}(\n  {parts})"
+
     def _weights(self) -> Tensor:
         p = self.mixture_distribution.probs
         return p.reshape(*p.shape, *(1,) * len(self._event_shape))

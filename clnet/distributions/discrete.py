@@ -196,7 +196,7 @@ class Shares(Distribution):
             raise ArgumentError(type(self).__name__, "probs and logits have an axis of categories")
         if probs is not None:
             self.probs = probs / probs.sum(-1, keepdim=True)
-            self.logits = _inside(self.probs).log()
+            self.logits, self._computed = _inside(self.probs).log(), "logits"
         elif logits is not None:
             self.logits = ops.log_softmax(logits, -1)
             self.probs, self._computed = self.logits.exp(), "probs"

@@ -304,7 +304,8 @@ class Distribution:
         return ops.normal_(self._numbers(shape, like))
 
     def __repr__(self) -> str:
-        parameters = [k for k in self.arg_constraints if k in self.__dict__]
+        given = self.__dict__.keys() - {self._computed}
+        parameters = [k for k in self.arg_constraints if k in given]
         shown = [
             f"{k}: {self.__dict__[k] if self.__dict__[k].numel() == 1 else self.__dict__[k].shape}"
             for k in parameters

@@ -177,6 +177,9 @@ class _InverseTransform(Transform):
         self._given = given
         self.bijective, self.domain, self.codomain = given.bijective, given.codomain, given.domain
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._given!r})"
+
     @property
     def sign(self) -> Any:
         return self._given.sign

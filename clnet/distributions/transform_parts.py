@@ -40,6 +40,9 @@ class IndependentTransform(Transform):
         self.domain = constraint.independent(base_transform.domain, self._axes)
         self.codomain = constraint.independent(base_transform.codomain, self._axes)
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.base_transform!r}, {self._axes})"
+
     @property
     def sign(self) -> Any:
         """The other's."""

@@ -21,6 +21,7 @@ from ..values.arguments import checked
 from ..values.dtypes import DType, as_dtype, complex128, float64, int64
 from ..values.plain import number, shown
 from ..values.record import NamedTuple
+from ..values.returned import returned
 from ..values.shapes import normalize_dim
 from .attribute import empty_strided
 from .histogram import histogram, histogramdd
@@ -40,10 +41,11 @@ class MinMax(NamedTuple):
 
 def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> MinMax:
     """The least and the largest element, of all or along an axis."""
+    made = returned("aminmax", MinMax)
     if dim is None:
         shape = (1,) * input.ndim if keepdim else ()
-        return MinMax(ops.amin(input).reshape(shape), ops.amax(input).reshape(shape))
-    return MinMax(ops.amin(input, dim, keepdim), ops.amax(input, dim, keepdim))
+        return made(ops.amin(input).reshape(shape), ops.amax(input).reshape(shape))
+    return made(ops.amin(input, dim, keepdim), ops.amax(input, dim, keepdim))
 
 
 def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:

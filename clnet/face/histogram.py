@@ -14,6 +14,7 @@ from ..errors import ArgumentError
 from ..tensor import Tensor
 from ..values.plain import shown
 from ..values.record import NamedTuple
+from ..values.returned import returned
 
 __all__ = ["Histogram", "HistogramOfPoints", "histogram", "histogramdd"]
 
@@ -60,7 +61,9 @@ def histogram(
     weights = ops.where(inside, weights, 0.0)
     found = empty(count, dtype=weights.dtype, device=input.device).zero_()
     found = found.index_add(0, places.clamp(0, count - 1), weights)
-    return Histogram(found / (found.sum() * edges.diff()) if density else found, edges)
+    return returned("histogram", Histogram)(
+        found / (found.sum() * edges.diff()) if density else found, edges
+    )
 
 
 def _edges(input: Tensor, bins: int, range: Sequence[float] | None) -> Tensor:
@@ -137,4 +140,4 @@ def histogramdd(
             counted = counted / found.diff().reshape(
                 [-1 if k == axis else 1 for k, _ in enumerate(shape)]
             )
-    return HistogramOfPoints(counted, tuple(edges))
+    return returned("histogramdd", HistogramOfPoints)(counted, tuple(edges))

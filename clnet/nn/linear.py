@@ -70,8 +70,8 @@ class Linear(Module):
         )
 
 
-NonDynamicallyQuantizableLinear = Linear
-"""PyTorch's name of what attention projects its heads' results by."""
+class NonDynamicallyQuantizableLinear(Linear):
+    """What attention projects its heads' results by: a :class:`Linear` by PyTorch's name for it."""
 
 
 class Bilinear(Module):

@@ -23,15 +23,19 @@ def _held(value: Any) -> Any:
 
 def _text(holder: Module, values: Iterable[tuple[Any, Any]]) -> str:
     """A line for each value: a parameter's dtype and sizes, as PyTorch's."""
-    lines = [f"    ({name}): {_line(value)}" for name, value in values]
-    return "\n".join([f"{type(holder).__name__}(", *lines, ")"])
+    lines = [
+        f"\n    ({name}): {_line(value, by_name=isinstance(holder, ParameterDict))}"
+        for name, value in values
+    ]
+    return f"{type(holder).__name__}({''.join(lines)}" + ("\n)" if lines else ")")
 
 
-def _line(value: Any) -> str:
+def _line(value: Any, *, by_name: bool) -> str:
     if not isinstance(value, Tensor):
         return f"Object of type: {type(value).__name__}"
     sizes = "x".join(map(str, value.shape))
-    return f"Parameter containing: [{value.dtype!r} of size {sizes}]"
+    kind = value.type() if by_name else repr(value.dtype)  # as PyTorch's
+    return f"Parameter containing: [{kind} of size {sizes}]"
 
 
 class ParameterList(Module):

@@ -94,14 +94,16 @@ class _Table(Module):
 
     def extra_repr(self) -> str:
         """The sizes."""
-        return f"{self.num_embeddings}, {self.embedding_dim}{self._settings()}"
+        sizes = f"{self.num_embeddings}, {self.embedding_dim}"
+        return sizes + self._padding() + self._settings() + ", sparse=True" * self.sparse
+
+    def _padding(self) -> str:
+        return "" if self.padding_idx is None else f", padding_idx={self.padding_idx}"
 
     def _settings(self) -> str:
         """What is not the default."""
-        text = "" if self.padding_idx is None else f", padding_idx={self.padding_idx}"
-        if self.max_norm is not None:
-            text += f", max_norm={self.max_norm}"
-            text += "" if self.norm_type == 2 else f", norm_type={self.norm_type}"
+        text = "" if self.max_norm is None else f", max_norm={self.max_norm}"
+        text += "" if self.norm_type == 2 else f", norm_type={self.norm_type}"
         return f"{text}, scale_grad_by_freq=True" if self.scale_grad_by_freq else text
 
     def _looked_up(self) -> dict[str, Any]:
@@ -237,4 +239,5 @@ class EmbeddingBag(_Table):
 
     def extra_repr(self) -> str:
         """Sizes and mode."""
-        return f"{self.num_embeddings}, {self.embedding_dim}, mode={self.mode!r}{self._settings()}"
+        sizes = f"{self.num_embeddings}, {self.embedding_dim}"
+        return f"{sizes}{self._settings()}, mode={self.mode!r}{self._padding()}"

@@ -20,7 +20,7 @@ from .activation import GELU, ReLU
 from .container import ModuleList
 from .dropout import Dropout
 from .group_norm import LayerNorm
-from .linear import Linear
+from .linear import Linear, NonDynamicallyQuantizableLinear
 from .module import Module, Parameter
 
 __all__ = [
@@ -100,7 +100,7 @@ class MultiheadAttention(Module):
         for name, shape in shapes.items():
             made = None if shape is None else Parameter(empty(shape, **like))
             self.register_parameter(name, made)
-        self.out_proj = Linear(embed_dim, embed_dim, bias, **like)
+        self.out_proj = NonDynamicallyQuantizableLinear(embed_dim, embed_dim, bias, **like)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:

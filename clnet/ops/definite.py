@@ -13,6 +13,7 @@ from ..kernels.factor import cholesky as launch_cholesky
 from ..kernels.reduce import Bad
 from ..values.dtypes import int32
 from ..values.record import NamedTuple
+from ..values.returned import returned
 from ..values.shapes import broadcast_shapes
 from .check import of_value, require_elements
 from .complex_parts import conj, real
@@ -128,7 +129,7 @@ def cholesky_ex(x: Tensor, *, upper: bool = False, check_errors: bool = False) -
     y, info = _factored("cholesky_ex", x, upper=upper)
     if check_errors:
         require_elements(info, _INDEFINITE, Bad.OUTSIDE)
-    return FactorAndInfo(conj(turned(y)) if upper else y, info)
+    return returned("linalg_cholesky_ex", FactorAndInfo)(conj(turned(y)) if upper else y, info)
 
 
 @cache

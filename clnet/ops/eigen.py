@@ -13,6 +13,7 @@ from ..kernels.factor import general_eigen
 from ..kernels.reduce import Bad
 from ..values.dtypes import float32, float64
 from ..values.record import NamedTuple
+from ..values.returned import returned
 from .arithmetic import div
 from .check import require_elements
 from .complex_parts import conj, imag, real, view_as_complex
@@ -126,7 +127,7 @@ def eig(x: Tensor) -> EigenPairs:
     Computation II, contributions 13 and 15, 1971.
     """
     found = derived("eig", _rule, (x,), _eigen("eig", x, vectors=True), partial=True)
-    return EigenPairs(*found)
+    return returned("linalg_eig", EigenPairs)(*found)
 
 
 @op(name="linalg.eigvals", face=Face.LINALG)

@@ -16,6 +16,7 @@ from ..kernels.reduce import Bad
 from ..values import mode
 from ..values.dtypes import Kind
 from ..values.record import NamedTuple
+from ..values.returned import returned
 from ..values.shapes import broadcast_shapes
 from .arithmetic import abs as magnitude
 from .arithmetic import eq, log, sign, where
@@ -132,7 +133,7 @@ def slogdet(x: Tensor) -> SignAndLogarithm:
     else:
         given = prod(sign(pivots.detach()), -1) * swaps
         signs = derived("slogdet", _zero_rule, (x,), (given,))
-    return SignAndLogarithm(signs, total(log(size), -1))
+    return returned("linalg_slogdet", SignAndLogarithm)(signs, total(log(size), -1))
 
 
 @op()

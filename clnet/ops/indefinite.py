@@ -12,6 +12,7 @@ from ..kernels.factor import ldl, ldl_substitute
 from ..kernels.reduce import Bad
 from ..values.dtypes import Kind, int32
 from ..values.record import NamedTuple
+from ..values.returned import returned
 from ..values.shapes import broadcast_shapes
 from .check import of_value, require_elements
 from .machinery.function import Arrays, Face, Function, apply, op
@@ -92,7 +93,7 @@ def ldl_factor(x: Tensor, *, hermitian: bool = False) -> SymmetricFactors:
         LinAlgError: if a block of ``D`` is 0.
     """
     found = ldl_factor_ex(x, hermitian=hermitian, check_errors=True)
-    return SymmetricFactors(found.LD, found.pivots)
+    return returned("linalg_ldl_factor", SymmetricFactors)(found.LD, found.pivots)
 
 
 @op(name="linalg.ldl_factor_ex", face=Face.LINALG)
@@ -110,7 +111,7 @@ def ldl_factor_ex(
     info = reshape(info, batch)
     if check_errors:
         require_elements(info, _SINGULAR, Bad.OUTSIDE)
-    return SymmetricFactorsAndInfo(
+    return returned("linalg_ldl_factor_ex", SymmetricFactorsAndInfo)(
         reshape(factors, x.shape), reshape(pivots, (*batch, x.shape[-1])), info
     )
 

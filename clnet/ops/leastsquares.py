@@ -10,6 +10,7 @@ from ..errors import ArgumentError, ShapeError
 from ..values.dtypes import float64, int64
 from ..values.plain import shown
 from ..values.record import NamedTuple
+from ..values.returned import returned
 from .arithmetic import abs as magnitude
 from .arithmetic import ceil, clamp, log2, maximum, ne, where
 from .complex_parts import conj, real
@@ -263,7 +264,9 @@ def lstsq(
     residuals = total(_squares(apart), -2) if m > n and how != "gelsy" else none
     rank = matrix_rank(x, rtol=rcond) if how != "gels" else none.to(int64)
     values = svdvals(x.detach()) if how in ("gelsd", "gelss") else none
-    return LeastSquares(reshape(y, y.shape[:-1]) if vector else y, residuals, rank, values)
+    return returned("linalg_lstsq", LeastSquares)(
+        reshape(y, y.shape[:-1]) if vector else y, residuals, rank, values
+    )
 
 
 @op(Face.FUNCTION | Face.METHOD | Face.LINALG)

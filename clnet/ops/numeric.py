@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import ArgumentError, DtypeError, ShapeError
 from ..values.arguments import is_tensor, shown
 from ..values.dtypes import int64, promote, uint8
+from ..values.returned import returned
 from ..values.shapes import normalize_dim, normalize_dims
 from .arithmetic import ne, where
 from .create import positions
@@ -38,8 +39,9 @@ def mode(x: Tensor, dim: int = -1, keepdim: bool = False) -> Ordered:  # noqa: F
     Raises:
         ShapeError: if the axis is empty.
     """
+    given = returned("mode", Ordered)
     if x.ndim == 0:
-        return Ordered(clone(x), x.detach().new_zeros((), dtype=int64))
+        return given(clone(x), x.detach().new_zeros((), dtype=int64))
     axis = normalize_dim("mode", dim, x.ndim)
     size = x.shape[axis]
     if size == 0:
@@ -58,8 +60,8 @@ def mode(x: Tensor, dim: int = -1, keepdim: bool = False) -> Ordered:  # noqa: F
     end = argmax(length, axis, keepdim=True)
     found = (gather_within(y, axis, end) for y in (values, places))
     if keepdim:
-        return Ordered(*found)
-    return Ordered(*(reshape(y, (*x.shape[:axis], *x.shape[axis + 1 :])) for y in found))
+        return given(*found)
+    return given(*(reshape(y, (*x.shape[:axis], *x.shape[axis + 1 :])) for y in found))
 
 
 @op(Face.FUNCTION)

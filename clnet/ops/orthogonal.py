@@ -11,6 +11,7 @@ from ..device import Launch, Target
 from ..errors import ArgumentError, GradientError, ShapeError
 from ..kernels.factor import householder, reflect
 from ..values.record import NamedTuple
+from ..values.returned import returned
 from .arithmetic import where
 from .complex_parts import conj, real
 from .join import cat
@@ -143,26 +144,27 @@ def linalg_qr(x: Tensor, mode: str = "reduced") -> Factors:
         raise ArgumentError("qr", "mode is 'reduced', 'complete' or 'r'", mode=mode)
     require_matrix("qr", x, complex_too=True)
     (*batch, m, n), count = x.shape, min(x.shape[-2:])
+    made = returned("linalg_qr", Factors)
     if m < n and mode != "r":  # the square in front decides
         q, front = linalg_qr(narrow(x, -1, 0, m))
         rest = matmul(adjoint(q), narrow(x, -1, m, n - m))
-        return Factors(q, cat([front, rest], -1))
+        return made(q, cat([front, rest], -1))
     a, tau = reflections("qr", x)
     columns = m if mode == "complete" else count
     r = reshape(triu(narrow(a, -2, 0, count)), (*batch, count, n))
     if columns > count:
         r = cat([r, r.new_zeros((*batch, columns - count, n))], -2)
     if mode == "r":
-        return Factors(x.detach().new_zeros((0,)), derived("qr", _undefined_rule, (x,), (r,)))
+        return made(x.detach().new_zeros((0,)), derived("qr", _undefined_rule, (x,), (r,)))
     q = reshape(first_columns(a, tau, columns), (*batch, m, columns))
     rule = _qr_rule if columns == n else _undefined_rule
-    return Factors(*derived("qr", rule, (x,), (q, r)))
+    return made(*derived("qr", rule, (x,), (q, r)))
 
 
 @op(_BOTH)
 def qr(x: Tensor, some: bool = True) -> Factors:  # noqa: FBT001, FBT002 - PyTorch's
     """:func:`linalg.qr`, reduced for ``some``, else complete."""
-    return linalg_qr(x, "reduced" if some else "complete")
+    return returned("qr", Factors)(*linalg_qr(x, "reduced" if some else "complete"))
 
 
 @op(_BOTH)
@@ -178,7 +180,9 @@ def geqrf(x: Tensor) -> Reflections:
     """
     a, tau = reflections("geqrf", x)
     batch = x.shape[:-2]
-    return Reflections(reshape(a, x.shape), reshape(tau, (*batch, tau.shape[-1])))
+    return returned("geqrf", Reflections)(
+        reshape(a, x.shape), reshape(tau, (*batch, tau.shape[-1]))
+    )
 
 
 def _require_factors(name: str, x: Tensor, tau: Tensor) -> None:

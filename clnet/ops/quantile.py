@@ -11,6 +11,7 @@ from ..device import Launch, Target
 from ..errors import ArgumentError, ShapeError
 from ..kernels.reduce import Bad
 from ..values.dtypes import int64
+from ..values.returned import returned
 from ..values.shapes import normalize_dim
 from .arithmetic import clamp, eq, floor, isnan, logical_not, where
 from .check import of_value, require_elements
@@ -89,12 +90,13 @@ def _middle(name: str, x: Tensor, dim: int | None, keepdim: bool, *, ignoring: b
     if dim is None and x.numel() == 0 and x.dtype.is_floating_point:
         return x.new_full((), float("nan"))
     axis = 0 if dim is None else normalize_dim(name, dim, x.ndim)
+    made = returned(name, Ordered)
     if dim is None or x.ndim == 0:
         rows = reshape(x.detach() if dim is None else x, (x.numel(),))
         values, indices = (reshape(y, ()) for y in _middle_of_last(name, rows, ignoring=ignoring))
-        return apply(Shared(name), x, values) if dim is None else Ordered(values, indices)
+        return apply(Shared(name), x, values) if dim is None else made(values, indices)
     found = _middle_of_last(name, movedim(x, axis, -1), ignoring=ignoring)
-    return Ordered(*(movedim(y, -1, axis) if keepdim else squeeze(y, -1) for y in found))
+    return made(*(movedim(y, -1, axis) if keepdim else squeeze(y, -1) for y in found))
 
 
 def _middle_of_last(name: str, x: Tensor, *, ignoring: bool) -> Ordered:

@@ -18,6 +18,7 @@ from ..errors import ArgumentError, EmptyError
 from ..kernels.reduce import Pairing, Reduction, arg_reduce, reduce, reduce_pairs
 from ..values.dtypes import DType, Kind, bool_, from_name, int64, uint8
 from ..values.record import NamedTuple
+from ..values.returned import returned
 from ..values.shapes import Shape, broadcast_strides, normalize_dim, normalize_dims
 from .arithmetic import abs as magnitude
 from .arithmetic import (
@@ -447,7 +448,7 @@ def _extremes(
     given = widened(x if x.ndim else reshape(x, (1,)))
     function = ArgReduce(kind, axis, keepdim=keepdim and x.ndim > 0)
     values, indices = apply(function, given)
-    return Extremes(to_dtype(values, x.dtype), indices)
+    return returned(name, Extremes)(to_dtype(values, x.dtype), indices)
 
 
 @op()

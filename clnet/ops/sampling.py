@@ -127,7 +127,7 @@ class GridSample(Function):
 
     def taps(self, sizes: Sequence[int]) -> kernels.Taps:
         """Of images of these sizes."""
-        exprs = _tap_exprs(self.mode, self.padding)
+        exprs = _tap_exprs(self.mode, self.padding, len(sizes) == 3)
         slopes = tuple(e.vjp([weight], [1], wrt=[Input(0)])[0] for weight in exprs[1::3])
         scalars = tuple(_scalars(size, self.align_corners) for size in sizes)
         return kernels.Taps(exprs, slopes, scalars)
@@ -137,10 +137,11 @@ class GridSample(Function):
         n, c, *sizes = x.shape
         places = prod(grid.shape[1:-1])
         flat = reshape(grid, (n * places, len(sizes)))
+        exprs = _tap_exprs(self.mode, self.padding, len(sizes) == 3)
         axes: list[list[_Tap]] = []
         for axis, size in enumerate(sizes):
             place = flat.narrow(1, len(sizes) - 1 - axis, 1)
-            axes.append(_taps(place, size, self.mode, self.padding, self.align_corners))
+            axes.append(_taps(place, exprs, _scalars(size, self.align_corners)))
         rows = reshape(contiguous(permute(x, (0, *range(2, x.ndim), 1))), (1, n * prod(sizes), c))
         taps = list(product(*axes))
         picked = [
@@ -279,10 +280,8 @@ class _Tap(NamedTuple):
     inside: Tensor
 
 
-def _taps(place: Tensor, size: int, mode: str, padding: str, align_corners: bool) -> list[_Tap]:
+def _taps(place: Tensor, exprs: tuple[Expr, ...], scalars: tuple[float, ...]) -> list[_Tap]:
     """Of all places along one axis, in one op."""
-    scalars = _scalars(size, align_corners)
-    exprs = _tap_exprs(mode, padding)
     dtypes = (int64, place.dtype, place.dtype) * (len(exprs) // 3)
     found = results_of(Pointwise("grid_sample", exprs, scalars, place.dtype, dtypes), place)
     return [_Tap(*found[i : i + 3]) for i in range(0, len(found), 3)]
@@ -299,8 +298,11 @@ def _scalars(size: int, align_corners: bool) -> tuple[float, ...]:
 
 
 @cache
-def _tap_exprs(mode: str, padding: str) -> tuple[Expr, ...]:
-    """Index, weight and whether it is inside, of each tap."""
+def _tap_exprs(mode: str, padding: str, in_volume: bool) -> tuple[Expr, ...]:
+    """Index, weight and whether it is inside, of each tap.
+
+    Of infinite places and NaN beside zeros PyTorch gives NaN in images, and 0 in volumes.
+    """
     scale, middle, last, low, span = (Scalar(i) for i in range(5))
 
     def brought_in(at: Expr) -> Expr:
@@ -321,7 +323,10 @@ def _tap_exprs(mode: str, padding: str) -> tuple[Expr, ...]:
             weigh = _cubic if mode == "bicubic" else _linear
             outside = mode == "bicubic" and padding != "zeros"
             place = brought_in(first + step) if outside else first + step
-            taps.append((place, weigh(at, first, step)))
+            weight = weigh(at, first, step)
+            if in_volume and padding == "zeros":
+                weight = e.where(_is_inside(place, last) > 0, weight, 0)
+            taps.append((place, weight))
     return tuple(
         as_number(v)
         for place, weight in taps

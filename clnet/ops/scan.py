@@ -18,6 +18,7 @@ from ..kernels.reduce import (
 )
 from ..values.dtypes import DType, bool_, float32, int32, int64
 from ..values.record import NamedTuple
+from ..values.returned import returned
 from ..values.shapes import axis_of, normalize_dim
 from .arithmetic import eq, logical_and, ne, where
 from .complex_parts import by_parts
@@ -306,12 +307,13 @@ def cummin(x: Tensor, dim: int) -> Extremes:
 
 def _running_extreme(name: str, x: Tensor, dim: int, *, largest: bool) -> Extremes:
     axis = normalize_dim(name, dim, x.ndim)
+    made = returned(name, Extremes)
     if x.ndim == 0:
-        return Extremes(clone(x), x.new_zeros((), dtype=int64))
+        return made(clone(x), x.new_zeros((), dtype=int64))
     given = contiguous(to_dtype(x.detach(), int32) if x.dtype is bool_ else x.detach())
     values, indices = _along(axis, lambda dim: RunningExtreme(dim, largest), given)
     results = (to_dtype(values, x.dtype),)
-    return Extremes(derived(name, _picked, (x, indices), results, settings=(axis,)), indices)
+    return made(derived(name, _picked, (x, indices), results, settings=(axis,)), indices)
 
 
 def _picked(inputs: Any, results: Any, grads: Any, dim: int) -> Sequence[Any]:

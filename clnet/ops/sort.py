@@ -14,6 +14,7 @@ from ..kernels.moving import arange
 from ..kernels.pointwise import integers
 from ..values.dtypes import DType, bool_, int32, int64
 from ..values.record import NamedTuple
+from ..values.returned import returned
 from ..values.shapes import normalize_dim
 from .copying import copy_launches
 from .index import GatherBackward, added_up, gather_within
@@ -106,14 +107,15 @@ def sort(
         Values and int64 indices, of the shape of ``x``, their axes in memory in its order.
     """
     axis = normalize_dim("sort", dim, x.ndim)
+    given = returned("sort", Ordered)
     if x.ndim == 0:
-        return Ordered(clone(x), x.new_zeros((), dtype=int64))
+        return given(clone(x), x.new_zeros((), dtype=int64))
     found = _in_order(x, axis, descending=descending)
     if x.array.contiguous:
-        return Ordered(*map(contiguous, found))
+        return given(*map(contiguous, found))
     order = x.array.order
     back = tuple(map(order.index, range(x.ndim)))
-    return Ordered(*(permute(contiguous(permute(y, order)), back) for y in found))
+    return given(*(permute(contiguous(permute(y, order)), back) for y in found))
 
 
 def _in_order(x: Tensor, axis: int, *, descending: bool = False) -> list[Tensor]:
@@ -168,8 +170,9 @@ def topk(
     size = x.shape[axis] if x.ndim else 1
     if not 0 <= k <= size or (k == 0 and x.ndim == 0):
         raise ArgumentError("topk", "k lies in [0, size of the axis]", k=k, x=x.shape, dim=dim)
+    given = returned("topk", Ordered)
     if x.ndim == 0:
-        return sort(x)
+        return given(*sort(x))
     count = x.numel() // max(size, 1)
     if count and beats_sorting(x.device.target, x.dtype, size, k):
         moved = movedim(x.detach(), axis, -1)
@@ -178,9 +181,9 @@ def topk(
             lines = to_dtype(lines, int32)
         places = reshape(apply(Top(k, largest), lines), (*moved.shape[:-1], k))
         places = contiguous(movedim(places, -1, axis))
-        return Ordered(gather_within(x, axis, places), places)
+        return given(gather_within(x, axis, places), places)
     found = _in_order(x, axis, descending=largest)
-    return Ordered(*(contiguous(narrow(y, axis, 0, k)) for y in found))
+    return given(*(contiguous(narrow(y, axis, 0, k)) for y in found))
 
 
 @op()
@@ -200,14 +203,15 @@ def kthvalue(x: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Ordered
         ArgumentError: if there is no such element.
     """
     axis = normalize_dim("kthvalue", dim, x.ndim)
+    given = returned("kthvalue", Ordered)
     if x.ndim == 0:
-        return Ordered(*(reshape(y, ()) for y in kthvalue(reshape(x, (1,)), k)))
+        return given(*(reshape(y, ()) for y in kthvalue(reshape(x, (1,)), k)))
     if not 1 <= k <= x.shape[axis]:
         raise ArgumentError("kthvalue", "k lies in [1, size of the axis]", k=k, x=x.shape, dim=dim)
     found = (contiguous(narrow(y, axis, k - 1, 1)) for y in _in_order(x, axis))
     if keepdim:
-        return Ordered(*found)
-    return Ordered(*(reshape(y, (*x.shape[:axis], *x.shape[axis + 1 :])) for y in found))
+        return given(*found)
+    return given(*(reshape(y, (*x.shape[:axis], *x.shape[axis + 1 :])) for y in found))
 
 
 class Permutation(Function):

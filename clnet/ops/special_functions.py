@@ -15,6 +15,7 @@ from ..kernels.pointwise import RECURRENCES
 from ..kernels.pointwise import special as launches_of
 from ..values.dtypes import Kind, default_float, float64, int32
 from ..values.record import NamedTuple
+from ..values.returned import returned
 from ..values.shapes import broadcast_shapes
 from .arithmetic import cos, eq, exp, log, sign, where
 from .gamma import lgamma
@@ -379,7 +380,9 @@ def frexp(x: Tensor) -> Parts:
     if not x.dtype.is_floating_point:
         raise DtypeError("frexp", "x is floating", dtype=x.dtype)
     mantissa, exponent = apply(Special("frexp"), contiguous(x.detach()))
-    return Parts(derived("frexp", _frexp_rule, (x, exponent), (mantissa,)), exponent)
+    return returned("frexp", Parts)(
+        derived("frexp", _frexp_rule, (x, exponent), (mantissa,)), exponent
+    )
 
 
 def _binary_twin(name: str, function: Callable[..., Any]) -> Callable[..., Any]:

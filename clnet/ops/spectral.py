@@ -13,6 +13,7 @@ from ..errors import ArgumentError
 from ..kernels.factor import orthogonal_rows, symmetric_eigen
 from ..kernels.reduce import Bad
 from ..values.record import NamedTuple
+from ..values.returned import returned
 from .arithmetic import abs as magnitude
 from .arithmetic import eq, where
 from .check import of_value, require_elements
@@ -179,7 +180,7 @@ def eigh(x: Tensor, UPLO: str = "L") -> Eigen:  # noqa: N803 - PyTorch's
         upper = not _is_lower("eigh", x, UPLO)
         values, vectors = apply(SymmetricEigen(True, upper), matrices("eigh", x))
     found = (reshape(values, x.shape[:-1]), reshape(vectors, x.shape))
-    return Eigen(*derived("eigh", _eigen_rule, (x,), found, partial=True))
+    return returned("linalg_eigh", Eigen)(*derived("eigh", _eigen_rule, (x,), found, partial=True))
 
 
 def _hermitian_eigen(x: Tensor, half: str) -> tuple[Any, Any]:
@@ -316,7 +317,7 @@ def _decomposed(name: str, x: Tensor, *, full: bool) -> Singular:
     u, s = reshape(u, (*batch, m, u.shape[-1])), reshape(s, (*batch, min(m, n)))
     vh = reshape(adjoint(v), (*batch, v.shape[-1], n))
     rule = _singular_rule(full and m != n)
-    return Singular(*derived(name, rule, (x,), (u, s, vh), partial=True))
+    return returned("linalg_svd", Singular)(*derived(name, rule, (x,), (u, s, vh), partial=True))
 
 
 @op(name="linalg.svd", face=Face.LINALG)
@@ -374,11 +375,10 @@ def svd(x: Tensor, some: bool = True, compute_uv: bool = True) -> SingularColumn
         Columns, values, columns.
     """
     require_matrix("svd", x, complex_too=True)
+    made = returned("svd", SingularColumns)
     if not compute_uv:
         (*batch, m, n) = x.shape
         none = x.detach()
-        return SingularColumns(
-            none.new_zeros((*batch, m, m)), svdvals(x), none.new_zeros((*batch, n, n))
-        )
+        return made(none.new_zeros((*batch, m, m)), svdvals(x), none.new_zeros((*batch, n, n)))
     u, s, vh = _decomposed("svd", x, full=not some)
-    return SingularColumns(u, s, adjoint(vh))
+    return made(u, s, adjoint(vh))

@@ -20,6 +20,7 @@ from ..kernels.factor import lu as launch_lu
 from ..kernels.reduce import Bad
 from ..values.dtypes import int32, int64
 from ..values.record import NamedTuple
+from ..values.returned import returned
 from ..values.shapes import Shape, broadcast_shapes
 from .check import of_value, require_elements
 from .complex_parts import conj
@@ -277,7 +278,7 @@ def triangular_solve(
         y = solve_triangular(turned(x), b, upper=not upper, unitriangular=unitriangular)
     else:
         y = solve_triangular(x, b, upper=upper, unitriangular=unitriangular)
-    return SolvedSystem(y, x)
+    return returned("triangular_solve", SolvedSystem)(y, x)
 
 
 def diag_of(x: Any) -> Any:
@@ -343,7 +344,9 @@ def _eliminated(name: str, x: Tensor) -> PackedAndInfo:
     order = expand(unsqueeze(reshape(order, (*batch, x.shape[-2])), -1), x.shape)
     rows = gather_within(x, -2, order) if x.requires_grad and x.detach().numel() else x
     y = derived(name, _lu_rule(count), (rows,), (reshape(found, x.shape),))
-    return PackedAndInfo(y, reshape(pivots, (*batch, count)), reshape(info, batch))
+    return returned("linalg_lu_factor_ex", PackedAndInfo)(
+        y, reshape(pivots, (*batch, count)), reshape(info, batch)
+    )
 
 
 def _require_pivot(name: str, pivot: bool) -> None:  # noqa: FBT001
@@ -368,7 +371,7 @@ def linalg_lu_factor(x: Tensor, *, pivot: bool = True) -> Packed:
         LinAlgError: if a pivot is 0.
     """
     found = linalg_lu_factor_ex(x, pivot=pivot, check_errors=True)
-    return Packed(found.LU, found.pivots)
+    return returned("linalg_lu_factor", Packed)(found.LU, found.pivots)
 
 
 @op(name="linalg.lu_factor_ex", face=Face.LINALG)
@@ -417,7 +420,7 @@ def lu_unpack(
     if unpack_data:
         lower = tril(narrow(x, -1, 0, count), -1) + unit_columns(x, m, count)
         upper = triu(narrow(x, -2, 0, count))
-    return TriangularFactors(order, lower, upper)
+    return returned("lu_unpack", TriangularFactors)(order, lower, upper)
 
 
 def _require_pivots(name: str, pivots: Tensor, x: Tensor, shape: Shape) -> None:
@@ -438,7 +441,7 @@ def linalg_lu(x: Tensor, *, pivot: bool = True) -> TriangularFactors:
     """``P``, ``L`` and ``U`` with ``P @ L @ U = x``: see :func:`lu_unpack`."""
     _require_pivot("lu", pivot)
     found = _eliminated("lu", x)
-    return lu_unpack(found.LU, found.pivots)
+    return returned("linalg_lu", TriangularFactors)(*lu_unpack(found.LU, found.pivots))
 
 
 @op(_BOTH)
@@ -520,7 +523,9 @@ def inv_ex(x: Tensor, *, check_errors: bool = False) -> InverseAndInfo:
     """
     require_square("inv_ex", x, complex_too=True)
     found = linalg_lu_factor_ex(x, check_errors=check_errors)
-    return InverseAndInfo(linalg_lu_solve(found.LU, found.pivots, identity_like(x)), found.info)
+    return returned("linalg_inv_ex", InverseAndInfo)(
+        linalg_lu_solve(found.LU, found.pivots, identity_like(x)), found.info
+    )
 
 
 @op(name="linalg.solve_ex", face=Face.LINALG)
@@ -546,4 +551,6 @@ def solve_ex(
     columns = unsqueeze(b, -1) if vector else b
     found = linalg_lu_factor_ex(x, check_errors=check_errors)
     y = linalg_lu_solve(found.LU, found.pivots, columns, left=left or vector)
-    return ResultAndInfo(reshape(y, y.shape[:-1]) if vector else y, found.info)
+    return returned("linalg_solve_ex", ResultAndInfo)(
+        reshape(y, y.shape[:-1]) if vector else y, found.info
+    )

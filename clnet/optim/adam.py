@@ -42,7 +42,7 @@ class Adam(DeclaredOptimizer):
     _: KW_ONLY
     betas: tuple[float, float] = (0.9, 0.999)
     eps: float = 1e-8
-    weight_decay: float = 0.0
+    weight_decay: float = 0
     amsgrad: bool = False
     maximize: bool = False
     differentiable: bool = False

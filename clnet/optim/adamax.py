@@ -37,7 +37,7 @@ class Adamax(DeclaredOptimizer):
     lr: Tensor | float = 2e-3
     betas: tuple[float, float] = (0.9, 0.999)
     eps: float = 1e-8
-    weight_decay: float = 0.0
+    weight_decay: float = 0
     _: KW_ONLY
     maximize: bool = False
     differentiable: bool = False
@@ -70,7 +70,7 @@ class RAdam(DeclaredOptimizer):
     lr: Tensor | float = 1e-3
     betas: tuple[float, float] = (0.9, 0.999)
     eps: float = 1e-8
-    weight_decay: float = 0.0
+    weight_decay: float = 0
     _: KW_ONLY
     decoupled_weight_decay: bool = False
     maximize: bool = False

@@ -39,9 +39,9 @@ class Adagrad(DeclaredOptimizer):
 
     params: ParamsT
     lr: Tensor | float = 1e-2
-    lr_decay: float = 0.0
-    weight_decay: float = 0.0
-    initial_accumulator_value: float = 0.0
+    lr_decay: float = 0
+    weight_decay: float = 0
+    initial_accumulator_value: float = 0
     eps: float = 1e-10
     _: KW_ONLY
     maximize: bool = False
@@ -87,7 +87,7 @@ class Adadelta(DeclaredOptimizer):
     lr: Tensor | float = 1.0
     rho: float = 0.9
     eps: float = 1e-6
-    weight_decay: float = 0.0
+    weight_decay: float = 0
     _: KW_ONLY
     maximize: bool = False
     differentiable: bool = False
@@ -125,7 +125,7 @@ class NAdam(DeclaredOptimizer):
     lr: Tensor | float = 2e-3
     betas: tuple[float, float] = (0.9, 0.999)
     eps: float = 1e-8
-    weight_decay: float = 0.0
+    weight_decay: float = 0
     momentum_decay: float = 4e-3
     _: KW_ONLY
     decoupled_weight_decay: bool = False

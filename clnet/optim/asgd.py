@@ -43,7 +43,7 @@ class ASGD(DeclaredOptimizer):
     lambd: float = 1e-4
     alpha: float = 0.75
     t0: float = 1e6
-    weight_decay: float = 0.0
+    weight_decay: float = 0
     _: KW_ONLY
     maximize: bool = False
     differentiable: bool = False

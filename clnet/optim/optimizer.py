@@ -19,7 +19,7 @@ from .hook import Hooked, around_loading, around_saving
 from .hook import register_optimizer_step_post_hook as register_optimizer_step_post_hook
 from .hook import register_optimizer_step_pre_hook as register_optimizer_step_pre_hook
 from .rate import required as required
-from .state_form import given_once
+from .state_form import flags_of, given_once
 from .written import (
     around,
     by_identity,
@@ -101,11 +101,14 @@ class Optimizer(Hooked):
         by_identity(self, state)
 
     def __repr__(self) -> str:
-        lines = [f"{type(self).__name__} ("]
-        for k, group in enumerate(self.param_groups):
-            lines += [f"Parameter Group {k}"]
+        own_classes = (c for c in type(self).__mro__ if c.__module__.startswith(f"{__package__}."))
+        flags = flags_of(next(own_classes).__name__)  # a program's may be an heir
+        lines: list[str] = []
+        for k, own in enumerate(self.param_groups):
+            group = {**flags, **own}
+            lines += ["", f"Parameter Group {k}"]
             lines += [f"    {key}: {group[key]}" for key in sorted(group) if key != "params"]
-        return "\n".join([*lines, ")"])
+        return "\n".join([f"{type(self).__name__} (" + "\n".join(lines), ")"])
 
     @property
     def _clnet_version(self) -> tuple[Any, ...]:

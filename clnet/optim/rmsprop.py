@@ -38,8 +38,8 @@ class RMSprop(DeclaredOptimizer):
     _: KW_ONLY
     alpha: float = 0.99
     eps: float = 1e-8
-    weight_decay: float = 0.0
-    momentum: float = 0.0
+    weight_decay: float = 0
+    momentum: float = 0
     centered: bool = False
     maximize: bool = False
     differentiable: bool = False

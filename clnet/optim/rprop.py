@@ -36,7 +36,7 @@ class Rprop(DeclaredOptimizer):
     params: ParamsT
     lr: Tensor | float = 1e-2
     etas: tuple[float, float] = (0.5, 1.2)
-    step_sizes: tuple[float, float] = (1e-6, 50.0)
+    step_sizes: tuple[float, float] = (1e-6, 50)
     _: KW_ONLY
     maximize: bool = False
     differentiable: bool = False

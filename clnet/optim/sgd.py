@@ -38,9 +38,9 @@ class SGD(DeclaredOptimizer):
     params: ParamsT
     lr: Tensor | float = 1e-3
     _: KW_ONLY
-    momentum: float = 0.0
-    dampening: float = 0.0
-    weight_decay: float = 0.0
+    momentum: float = 0
+    dampening: float = 0
+    weight_decay: float = 0
     nesterov: bool = False
     maximize: bool = False
     differentiable: bool = False

@@ -51,6 +51,11 @@ def given_once(optimizer: str, params: Sequence[Tensor]) -> list[Tensor]:
     return found
 
 
+def flags_of(name: str) -> dict[str, Any]:
+    """Settings of PyTorch's optimiser of a name that choose how it computes, which is one here."""
+    return _FLAGS.get(name, {})
+
+
 def groups_of(optimizer: Optimizer, name: str) -> list[dict[str, Any]]:
     """The settings of groups, of an optimiser of a name; parameters are named by position."""
     flags, first = _FLAGS.get(name, {}), 0

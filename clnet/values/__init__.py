@@ -11,5 +11,6 @@ What is in the room:
 - **What compiled functions ask**: `changes`, `programs`, `varying`.
 - **Files**: `atomic` ones, the `cache` and the `cache_file` in which it travels.
 - **Processes and threads**: `process`, `polling`, `futures`, and `exchanges` for whoever looks on.
-- **Python, made cheaper**: `record`, `lazy`, `pattern`, `importer`, `collector`, `containers`.
+- **Python, made cheaper**: `record`, `lazy`, `pattern`, `importer`, `collector`, `containers`;
+  `returned` has the classes of what functions give.
 """

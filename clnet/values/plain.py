@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import DtypeError, KindError, RangeError
+from .containers import again
 from .varying import VaryingFloat, VaryingInt
 
 __all__ = [
@@ -196,7 +197,7 @@ def written(op: str, result: Any, out: Any) -> Any:
             raise DtypeError(op, law, out=shown(out))
         for r, o in zip(result, out, strict=True):
             written(op, r, o)
-        return out
+        return again(result, out) if hasattr(result, "_fields") else out
     require_tensors(op, out=out)
     if result.dtype.kind > out.dtype.kind and op not in _OF_ANY:
         law = "the result does not fit the dtype of out"

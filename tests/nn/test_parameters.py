@@ -215,7 +215,7 @@ def test_lists_are_cut_extended_and_shown():
     )
     held = nn.Sequential()
     held.by_name = nn.ParameterDict({"a": clnet.ones(2)})
-    assert "(a): Parameter containing: [clnet.float32 of size 2]" in repr(held.by_name)
+    assert "(a): Parameter containing: [torch.FloatTensor of size 2]" in repr(held.by_name)
     assert "ParameterDict" in repr(held)
 
 

@@ -127,7 +127,7 @@ def test_layers_say_what_they_do():
         "Embedding(4, 3, padding_idx=1, max_norm=2.0, norm_type=1.0, scale_grad_by_freq=True)"
     )
     bag = nn.EmbeddingBag(4, 3, max_norm=2.0)
-    assert repr(bag) == "EmbeddingBag(4, 3, mode='mean', max_norm=2.0)"
+    assert repr(bag) == "EmbeddingBag(4, 3, max_norm=2.0, mode='mean')"
     table = clnet.tensor(3 * TABLE)
     layer = nn.Embedding.from_pretrained(table, max_norm=1.0)
     layer(clnet.tensor([0]))

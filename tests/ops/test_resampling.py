@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import replace
 
@@ -274,3 +275,25 @@ def test_what_cannot_fit_is_refused_before_the_host_works_for_it(mode):
     assert time.perf_counter() - start < 5
     with pytest.raises(ArgumentError, match="scale_factor is finite; got scale_factor=inf"):
         clnet.nn.functional.interpolate(x, scale_factor=float("inf"), mode=mode)
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "nearest"])
+def test_what_lies_infinitely_far_outside_a_volume_is_zero(mode):
+    far = [[math.inf, 0.0, 0.0], [0.0, -math.inf, 0.1], [math.nan, 0.0, 0.0], [math.inf] * 3]
+    near = [0.3, -0.2, 0.1]
+
+    def found(lib, functional):
+        x = lib.arange(24.0).reshape(1, 1, 2, 3, 4).requires_grad_()
+        grid = lib.tensor([*far, near]).reshape(1, 1, 1, 5, 3).requires_grad_()
+        y = functional.grid_sample(x, grid, mode=mode, align_corners=False)
+        y.sum().backward()
+        return [a.tolist() for a in (y.flatten(), x.grad.flatten(), grid.grad.flatten())]
+
+    ours = found(clnet, F)
+    assert ours[0][:4] == [0.0] * 4
+    assert ours[2][:12] == [0.0] * 12
+    for a, b in zip(ours, found(torch, torch.nn.functional), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+    x, grid = clnet.ones(1, 1, 2, 2, 2), clnet.tensor(far[:1]).reshape(1, 1, 1, 1, 3)
+    function = GridSample(mode, "zeros", align_corners=False)
+    assert function.decompose(x, grid).item() == 0.0

@@ -7,7 +7,7 @@ from operator import attrgetter
 
 from ...array import Array, Uncounted
 from ...device import Device, Launch, Target
-from ...errors import DeviceError, OutOfDeviceMemory
+from ...errors import DeviceError, GradientError, OutOfDeviceMemory
 from ...expr import Input
 from ...values import mode
 from ...values.dtypes import DType, float32
@@ -73,6 +73,8 @@ def _executed(function: Function, inputs: tuple[Array, ...]) -> tuple[Array, ...
             if not kept.mutates:
                 again(*args, function.varying, len(outputs))
                 return outputs
+            if not now.inference:
+                _require_outside(function, kept.mutates, inputs)
             with device.lock:  # who finds the new version finds what was written
                 again(*args, function.varying, len(outputs))
                 _written(kept.mutates, inputs)
@@ -96,6 +98,8 @@ def _executed(function: Function, inputs: tuple[Array, ...]) -> tuple[Array, ...
         for launch in launches:
             launch.op, launch.module_path, launch.phase = function.name, now.module_path, now.phase
         if function.mutates:
+            if not now.inference:
+                _require_outside(function, function.mutates, inputs)
             with device.lock:  # who finds the new version finds what was written
                 device.queue.run(launches, outputs)
                 _written(function.mutates, inputs)
@@ -118,6 +122,25 @@ def _differs(
     except LeftOut:
         return True
     return False
+
+
+def _require_outside(
+    function: Function, positions: Sequence[int], inputs: tuple[Array, ...]
+) -> None:
+    """Refuse to overwrite what ``inference_mode`` made, outside of it.
+
+    Raises:
+        GradientError: if an op would, but through ``x.data``.
+    """
+    for position in positions:
+        x = inputs[position]
+        if x.storage.inference and type(x) is not Uncounted:
+            raise GradientError(
+                function.name,
+                "Inplace update to inference tensor outside InferenceMode is not allowed",
+                shape=x.shape,
+                remedy="Overwrite a clone() of it, or make it under no_grad()",
+            )
 
 
 def _written(positions: Sequence[int], inputs: tuple[Array, ...]) -> None:
