@@ -203,3 +203,76 @@ def test_a_computed_weight_whose_data_was_added_to_keeps_its_history():
     assert delta.grad is not None
     assert delta.grad.tolist() == [[2.0] * 3] * 3
     assert weight.tolist() == [[8.0] * 3] * 3
+
+
+def kept(x: Any) -> Any:
+    """Written down as a call where it is wrapped."""
+    return x * 2
+
+
+class Two(nn.Module):
+    """Two layers, a wrapped function, and an argument by name."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(2, 3), nn.Linear(3, 1)
+
+    def forward(self, x: Any, *, scale: Any = 1.0) -> Any:
+        return kept(self.second(self.first(x).relu())) * scale
+
+
+class Copied(clnet.fx.Tracer):
+    """A tracer of a package, which has a copy of PyTorch's ``trace``."""
+
+    @clnet.fx._symbolic_trace.compatibility(is_backward_compatible=True)
+    def trace(self, root: Any, concrete_args: Any = None) -> Any:
+        st = clnet.fx._symbolic_trace
+        self.root, self.graph, cache = root, clnet.fx.Graph(tracer_cls=type(self)), {}
+        fn, args = self.create_args_for_root(type(root).forward, True, concrete_args)
+
+        @st.functools.wraps(st._orig_module_getattr)
+        def read(mod: Any, name: str) -> Any:
+            return self.getattr(name, st._orig_module_getattr(mod, name), cache)
+
+        @st.functools.wraps(st._orig_module_call)
+        def called(mod: Any, *args: Any, **kwargs: Any) -> Any:
+            def forward(*args: Any, **kwargs: Any) -> Any:
+                return st._orig_module_call(mod, *args, **kwargs)
+
+            st._autowrap_check(patcher, type(mod).forward.__globals__, self._autowrap_function_ids)
+            return self.call_module(mod, forward, args, kwargs)
+
+        with st._Patcher() as patcher:
+            patcher.patch_method(nn.Module, "__getattr__", read, deduplicate=False)
+            patcher.patch_method(nn.Module, "__call__", called, deduplicate=False)
+            st._patch_wrapped_functions(patcher)
+            for table in (type(root).forward.__globals__, *map(vars, self._autowrap_search)):
+                st._autowrap_check(patcher, table, self._autowrap_function_ids)
+            self.create_node("output", "output", (self.create_arg(fn(*args)),), {}, type_expr=None)
+        return self.graph
+
+
+@pytest.mark.parametrize("kind", [clnet.fx.Tracer, Copied])
+def test_a_tracer_with_a_copy_of_pytorchs_trace(kind):
+    model, before = Two(), (nn.Module.__call__, nn.Module.__getattr__, kept)
+    graph = kind(autowrap_functions=(kept,)).trace(model)
+    assert (nn.Module.__call__, nn.Module.__getattr__, kept) == before
+    assert [(n.op, str(n.target)) for n in graph.nodes if n.op != "call_function"] == [
+        ("placeholder", "x"),
+        ("placeholder", "scale"),
+        ("call_module", "first"),
+        ("call_method", "relu"),
+        ("call_module", "second"),
+        ("output", "output"),
+    ]
+    assert kept in [n.target for n in graph.nodes]
+    x = clnet.ones(4, 2)
+    made = clnet.fx.GraphModule(model, graph)
+    assert made(x, scale=3.0).tolist() == model(x, scale=3.0).tolist()
+
+
+def test_the_default_generator_is_found_beside_its_functions():
+    generator = clnet.random.default_generator
+    assert generator is clnet.default_generator
+    clnet.manual_seed(3)
+    assert generator.initial_seed() == 3
