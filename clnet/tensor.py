@@ -521,7 +521,7 @@ def full(
 
 def _leaf(kind: type[Tensor], array: Array, requires_grad: bool) -> Tensor:  # noqa: FBT001
     """A leaf of a subclass, whatever its constructor takes."""
-    Tensor.__init__(made := kind.__new__(kind), array)
+    Tensor.__init__(made := object.__new__(kind), array)
     return made.requires_grad_(requires_grad)
 
 

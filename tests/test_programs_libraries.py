@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import io
 import itertools
+import pickle
 import weakref
 from collections.abc import MutableMapping
 from typing import Any
@@ -276,3 +278,37 @@ def test_the_default_generator_is_found_beside_its_functions():
     assert generator is clnet.default_generator
     clnet.manual_seed(3)
     assert generator.initial_seed() == 3
+
+
+class Described(clnet.Tensor):
+    """A tensor of a package, which is made of another and a description."""
+
+    @staticmethod
+    def __new__(cls: Any, x: Any, text: str) -> Any:
+        made = clnet.as_tensor(x).as_subclass(cls)
+        made.text = [text]
+        return made
+
+
+class Quoted(nn.Parameter):
+    """A parameter of a package with a scale."""
+
+    def __new__(cls, data: Any, scale: float) -> Any:
+        del data, scale
+        return object.__new__(cls)
+
+    def __init__(self, data: Any, scale: float) -> None:
+        super().__init__(data)
+        self.scale = scale
+
+
+@pytest.mark.parametrize("made", [Described([1.0, 2.0], "a"), Quoted(clnet.ones(2), 3.0)])
+@pytest.mark.parametrize(
+    "again", [copy.copy, copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))]
+)
+def test_copies_of_classes_whose_constructors_take_more(made, again):
+    found = again(made)
+    assert type(found) is type(made)
+    assert found.tolist() == made.tolist()
+    assert vars(found) == vars(made)
+    assert found.requires_grad is made.requires_grad
