@@ -60,6 +60,8 @@ def test_layouts_are_pytorchs(dense):
         mine, peer = clnet.cat([ours, ours, ours], dim), torch.cat([theirs, theirs, theirs], dim)
         assert (told(mine), mine.sparse_dim()) == (told(peer), peer.sparse_dim())
         assert not mine.is_coalesced()
+        mine, peer = clnet.stack([ours, ours], dim), torch.stack([theirs, theirs], dim)
+        assert (told(mine), mine.sparse_dim()) == (told(peer), peer.sparse_dim())
 
 
 def test_rows_one_after_another():
