@@ -8,7 +8,7 @@ import itertools
 import pickle
 import weakref
 from collections.abc import MutableMapping
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -312,3 +312,29 @@ def test_copies_of_classes_whose_constructors_take_more(made, again):
     assert found.tolist() == made.tolist()
     assert vars(found) == vars(made)
     assert found.requires_grad is made.requires_grad
+
+
+class Told(clnet.Tensor):
+    """Keeps what it was told by."""
+
+    calls: ClassVar[list[Any]] = []
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        cls.calls.append(func)
+        return super().__torch_function__(func, types, args, kwargs)
+
+
+def test_the_function_unbind_is_not_the_method():
+    """A class that splits a batch by the function where the method was called, else never ends."""
+    x = clnet.arange(4.0).reshape(2, 2).as_subclass(Told)
+    Told.calls.clear()
+    parts = clnet.unbind(x)
+    assert clnet.unbind in Told.calls
+    assert clnet.Tensor.unbind not in Told.calls
+    Told.calls.clear()
+    again = x.unbind(dim=0)
+    assert clnet.Tensor.unbind in Told.calls
+    assert clnet.unbind not in Told.calls
+    assert [p.tolist() for p in (*parts, *again)] == [[0, 1], [2, 3]] * 2
+    assert all(isinstance(p, Told) for p in (*parts, *again))
