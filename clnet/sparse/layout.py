@@ -486,21 +486,21 @@ class SparseTensor(Tensor):
             places = ops.cat([places[:at], nothing, places[at:]])
         return SparseTensor(places, values, sizes, coalesced=self._coalesced)
 
-    def __getitem__(self, key: Any) -> Any:
+    def __getitem__(self, index: Any) -> Any:
         """Places of axes by whole numbers; ``:`` leaves an axis, None adds one.
 
         Raises:
             ArgumentError: of any other key.
         """
         found, at = self, 0
-        for part in key if isinstance(key, tuple) else (key,):
+        for part in index if isinstance(index, tuple) else (index,):
             if part is None:
                 found, at = found.unsqueeze(at), at + 1
             elif isinstance(part, slice) and part == slice(None):
                 at += 1
             elif isinstance(part, bool) or not hasattr(part, "__index__") or _axes(part):
                 law, hint = "places are whole numbers, and : and None", "Convert it with to_dense()"
-                raise ArgumentError("index of a sparse tensor", law, key=key, remedy=hint)
+                raise ArgumentError("index of a sparse tensor", law, index=index, remedy=hint)
             else:
                 found = found.select(at, operator.index(part))
         return found
