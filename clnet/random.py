@@ -46,6 +46,9 @@ __all__ = [
     "set_rng_state",
 ]
 
+default_generator = mode.current().generator
+"""That of the thread that imports clnet, which draws where none is given."""
+
 
 @checked
 def manual_seed(seed: Any) -> Generator:

@@ -524,7 +524,7 @@ def full(
 
 def _leaf(kind: type[Tensor], array: Array, requires_grad: bool) -> Tensor:  # noqa: FBT001
     """A leaf of a subclass, whatever its constructor takes."""
-    Tensor.__init__(made := kind.__new__(kind), array)
+    Tensor.__init__(made := object.__new__(kind), array)
     return made.requires_grad_(requires_grad)
 
 
@@ -538,6 +538,8 @@ for _name in ("backward", "copy_", "fill_", "requires_grad_", "size"):
 for _name, (_function, _face) in PUBLIC_OPS.items():
     if Face.METHOD in _face:
         setattr(Tensor, _name.removeprefix("Tensor."), _function)
+# Classes that take over ask which of the two it was: monai's splits a batch in one of them only.
+Tensor.unbind = checked(PUBLIC_OPS["unbind"][0].__wrapped__, "unbind")  # pyrefly: ignore[missing-attribute]
 for _text in (
     *("add add_", "sub sub_", "mul mul_", "truediv div_", "floordiv floor_divide_"),
     *("mod remainder_", "pow pow_", "and bitwise_and_", "or bitwise_or_", "xor bitwise_xor_"),

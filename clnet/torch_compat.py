@@ -43,6 +43,8 @@ class _Torch(ModuleType):
             return self
         if name == "ops":  # which are namespaces of operators there
             return library.operators
+        if name == "set_vital":  # deprecated; loaders of packages call it
+            return lambda *args: None
         if name == "compile":  # whose modules have PyTorch's names
             return dynamo.compile
         try:

@@ -54,6 +54,7 @@ def give_data(x: Any, value: Any) -> None:
     value = value.detach()
     old, new = x.array, value.array
     if old.storage is new.storage and _place(old) == _place(new):  # after x.data += y
+        x.version = new.storage.version  # whose history, if it has one, is not that of x
         return
     same = _form(old) == _form(new)
     if mode.current().tracer is not None:

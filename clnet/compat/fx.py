@@ -18,7 +18,15 @@ from . import fx_trace as proxy
 from .fx_graph import Graph, Node, map_aggregate, map_arg
 from .fx_module import GraphModule, Interpreter, Transformer, symbolic_trace
 from .fx_rewrite import Match, replace_pattern
-from .fx_trace import Attribute, GraphAppendingTracer, Proxy, TraceError, Tracer, wrap
+from .fx_trace import (
+    Attribute,
+    GraphAppendingTracer,
+    Proxy,
+    TraceError,
+    Tracer,
+    compatibility,
+    wrap,
+)
 
 __all__ = [
     "Attribute",
@@ -47,12 +55,6 @@ __all__ = [
 
 F = TypeVar("F")
 _symbolic_trace = proxy
-
-
-def compatibility(is_backward_compatible: bool = False) -> Any:  # noqa: FBT001, FBT002 - PyTorch's
-    """A decorator that changes nothing."""
-    del is_backward_compatible
-    return _as_it_is
 
 
 def _no_mode() -> None:

@@ -5,13 +5,16 @@
 from __future__ import annotations
 
 import dis
+import functools  # noqa: F401 - packages take it from here
 import inspect
 import math
 import operator
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from threading import RLock, get_ident
+from types import FunctionType  # noqa: F401
 from typing import Any, ClassVar, TypeVar
 
 from ..nn import Module, Parameter, Sequential
@@ -21,6 +24,12 @@ from .fx_graph import Graph, Node, map_aggregate
 __all__ = ["Attribute", "GraphAppendingTracer", "Proxy", "TraceError", "Tracer", "wrap"]
 
 F = TypeVar("F")
+
+
+def compatibility(is_backward_compatible: bool = False) -> Any:
+    """A decorator that changes nothing."""
+    del is_backward_compatible
+    return lambda function: function
 
 
 _REMEDY = "Give the argument in concrete_args, or put what depends on it into a function of wrap()"
@@ -227,9 +236,11 @@ class Tracer(TracerBase):
         param_shapes_constant: bool = False,
     ) -> None:
         del param_shapes_constant
-        self._autowrapped = [vars(m) for m in autowrap_modules], autowrap_functions
+        several = [f for m in autowrap_modules for f in vars(m).values() if callable(f)]
+        self._autowrap_search, self._autowrap_functions = list(autowrap_modules), autowrap_functions
+        self._autowrap_function_ids = {id(f) for f in (*several, *autowrap_functions)}
         self.root: Any = None
-        self._paths: dict[int, str] = {}
+        self._named: tuple[Any, dict[int, str]] = (None, {})
         self._constants: dict[int, str] = {}
         self._attributes: dict[str, Proxy] = {}
 
@@ -271,6 +282,14 @@ class Tracer(TracerBase):
             return self.create_node("get_attr", self._where(value), (), {})
         return value
 
+    @property
+    def _paths(self) -> dict[int, str]:
+        """Names of the root's parameters and buffers."""
+        if self._named[0] is not self.root:
+            named = (*self.root.named_buffers(), *self.root.named_parameters())
+            self._named = self.root, {id(value): name for name, value in named}
+        return self._named[1]
+
     def _where(self, value: Tensor) -> str:
         path = self._paths.get(id(value)) or self._constants.get(id(value))
         if path is None:
@@ -290,9 +309,10 @@ class Tracer(TracerBase):
 
     def create_args_for_root(
         self, root_fn: Callable[..., Any], is_module: bool, concrete_args: Any = None
-    ) -> tuple[Any, list[Any], dict[str, Any]]:
-        """The values that a function is called with."""
-        given, args, by_name = concrete_args or {}, list[Any](), dict[str, Any]()
+    ) -> tuple[Callable[..., Any], list[Any]]:
+        """A function, which takes all by place, and the values that it is called with."""
+        given, by_name = concrete_args or {}, dict[str, Any]()
+        args: list[Any] = [self.root] if is_module else []
         for p in list(inspect.signature(root_fn).parameters.values())[is_module:]:
             several = "*" if p.kind is p.VAR_POSITIONAL else "**" if p.kind is p.VAR_KEYWORD else ""
             default = () if p.default is p.empty else (p.default,)
@@ -302,7 +322,7 @@ class Tracer(TracerBase):
                 by_name[p.name] = value
             elif several != "**":
                 args.append(value)
-        return root_fn, args, by_name
+        return (partial(root_fn, **by_name) if by_name else root_fn), args
 
     def trace(self, root: Any, concrete_args: dict[str, Any] | None = None) -> Graph:
         """The graph of a module or a function.
@@ -315,13 +335,10 @@ class Tracer(TracerBase):
         function = type(root).forward if is_module else root
         self.root = root if is_module else Module()
         self.graph = Graph(tracer_cls=type(self))
-        named = (*self.root.named_buffers(), *self.root.named_parameters())
-        self._paths = {id(value): name for name, value in named}
         self._constants, self._attributes = {}, {}
-        function, args, by_name = self.create_args_for_root(function, is_module, concrete_args)
-        before = [self.root] if is_module else []
+        function, args = self.create_args_for_root(function, is_module, concrete_args)
         with self._written_down():
-            result = function(*before, *args, **by_name)
+            result = function(*args)
         self.create_node("output", "output", (self.create_arg(result),), {})
         return self.graph
 
@@ -346,44 +363,99 @@ class Tracer(TracerBase):
             value = get(module, name)
             return value if get_ident() != thread else self.getattr(name, value, self._attributes)
 
-        kept: list[tuple[dict[str, Any], str, Any]] = []
-        modules, functions = self._autowrapped
-        places = [(table, name) for table in modules for name in table if callable(table[name])]
-        for table, name in [*places, *_WRAPPED]:
-            old = table.get(name, _ABSENT)
-            target = vars(builtins_module).get(name) if old is _ABSENT else old
-            if callable(target) and not name.startswith("_") and not isinstance(target, type):
-                kept.append((table, name, old))
-                table[name] = self._wrapped(target)
-        for function in functions:
-            table = getattr(function, "__globals__", {})
-            for name in [n for n, v in table.items() if v is function]:
-                kept.append((table, name, function))
-                table[name] = self._wrapped(function)
-        Module.__call__, Module.__getattr__ = called, read  # pyrefly: ignore[bad-assignment] - for a while
-        try:
+        with _Patcher() as patcher:
+            for module in self._autowrap_search:
+                _autowrap_check(patcher, vars(module), self._autowrap_function_ids)
+            _patch_wrapped_functions(patcher)
+            for function in self._autowrap_functions:
+                _autowrap_check(patcher, getattr(function, "__globals__", {}), {id(function)})
+            patcher.patch_method(Module, "__call__", called)
+            patcher.patch_method(Module, "__getattr__", read)
             yield
-        finally:
-            Module.__call__, Module.__getattr__ = call, get
-            for table, name, old in reversed(kept):
-                if old is _ABSENT:
-                    del table[name]
-                else:
-                    table[name] = old
 
-    def _wrapped(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        def called(*args: Any, **kwargs: Any) -> Any:
-            found: list[Any] = []
-            map_aggregate((args, kwargs), lambda v: found.append(v) if isinstance(v, Proxy) else v)
-            if not found:
-                return function(*args, **kwargs)
-            return self.create_proxy("call_function", function, args, kwargs)
 
-        return called
+class _Patcher:
+    """A block in which functions and methods are others; packages with tracers use it, too."""
+
+    def __init__(self) -> None:
+        self._kept: list[tuple[Callable[..., Any], tuple[Any, ...]]] = []
+
+    def patch(
+        self,
+        frame_dict: dict[str, Any],
+        name: str,
+        new_fn: Callable[..., Any],
+        deduplicate: bool = True,
+    ) -> None:
+        """Let a table have another function by that name."""
+        del deduplicate
+        undo = (frame_dict.pop, (name,))
+        if name in frame_dict:
+            undo = (frame_dict.__setitem__, (name, frame_dict[name]))
+        self._kept.append(undo)
+        frame_dict[name] = new_fn
+
+    def patch_method(
+        self,
+        cls: type,
+        name: str,
+        new_fn: Callable[..., Any],
+        deduplicate: bool = True,
+    ) -> None:
+        """Let a class have another method by that name."""
+        del deduplicate
+        own = name in vars(cls)
+        self._kept.append(
+            (setattr, (cls, name, vars(cls)[name])) if own else (delattr, (cls, name))
+        )
+        setattr(cls, name, new_fn)
+
+    def __enter__(self) -> _Patcher:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        while self._kept:
+            undo, given = self._kept.pop()
+            undo(*given)
+
+
+def _autowrap_check(patcher: _Patcher, table: dict[str, Any], function_ids: set[int]) -> None:
+    """Patch those of a table's functions that are written down as calls."""
+    for name, value in list(table.items()):
+        if id(value) in function_ids and callable(value) and not name.startswith("_"):
+            _patch(patcher, table, name, value)
+
+
+def _patch_wrapped_functions(patcher: _Patcher) -> None:
+    """Patch the functions that :func:`wrap` named."""
+    for table, name in _WRAPPED:
+        _patch(patcher, table, name, table.get(name, vars(builtins_module).get(name)))
+
+
+def _patch(patcher: _Patcher, table: dict[str, Any], name: str, function: Any) -> None:
+    if callable(function) and not isinstance(function, type):
+        patcher.patch(table, name, _recorded(function))
+
+
+def _recorded(function: Callable[..., Any]) -> Callable[..., Any]:
+    def called(*args: Any, **kwargs: Any) -> Any:
+        found: list[Any] = []
+        map_aggregate((args, kwargs), lambda v: found.append(v) if isinstance(v, Proxy) else v)
+        if not found:
+            return function(*args, **kwargs)
+        return found[0].tracer.create_proxy("call_function", function, args, kwargs)
+
+    return called
+
+
+_orig_module_call, _orig_module_getattr = Module.__call__, Module.__getattr__
+
+
+class ScriptObject:
+    """What is nothing here: classes of TorchScript."""
 
 
 builtins_module = sys.modules["builtins"]
-_ABSENT = object()
 _ONE_AT_A_TIME = RLock()
 """Held while classes and modules are patched, which all threads share."""
 _WRAPPED: list[tuple[dict[str, Any], str]] = []

@@ -16,7 +16,7 @@ from ..device import device as open_device
 from ..errors import ArgumentError, DtypeError
 from ..face.storage import UntypedStorage
 from ..ops.machinery.pointwise import know_numbers
-from ..random import seed
+from ..random import default_generator, seed
 from ..tensor import Tensor
 from ..values import mode
 from ..values.dtypes import (
@@ -130,7 +130,6 @@ class Version(str):
     __hash__ = str.__hash__
 
 
-default_generator = mode.current().generator
 _PRECISIONS = ("highest", "tf32x3", "high", "medium")
 get_autocast_gpu_dtype = get_autocast_dtype
 

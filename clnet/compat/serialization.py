@@ -1,4 +1,4 @@
-"""``clnet.serialization``: settings of PyTorch's files; ``clnet.load`` runs no code of theirs."""
+"""``clnet.serialization``: what files may hold beside tensors; ``clnet.load`` runs no pickle."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 from ..io import load as load
 from ..io import save as save
+from ..io.named import SAFE
 
 __all__ = [
     "DEFAULT_PROTOCOL",
@@ -30,16 +31,25 @@ DEFAULT_PROTOCOL = 2
 
 
 def add_safe_globals(safe_globals: list[Any]) -> None:
-    """Taken: classes are never made from a file, safe or not."""
+    """Let files that hold classes or functions by name give these without ``weights_only=False``.
+
+    Args:
+        safe_globals: classes and functions; or pairs of one and its name, which are taken by their
+            own: the files are clnet's.
+    """
+    for given in safe_globals:
+        found = given[0] if isinstance(given, tuple) else given
+        SAFE[f"{found.__module__}:{found.__qualname__}"] = found
 
 
 def clear_safe_globals() -> None:
-    """There are none."""
+    """Take back all that :func:`add_safe_globals` allowed."""
+    SAFE.clear()
 
 
 def get_safe_globals() -> list[Any]:
-    """None are: classes are never made from a file."""
-    return []
+    """What :func:`add_safe_globals` allowed."""
+    return list(SAFE.values())
 
 
 def normalize_storage_type(storage_type: type) -> type:
@@ -59,5 +69,11 @@ def location_tag(storage: Any) -> str:
 
 @contextmanager
 def safe_globals(safe_globals: list[Any]) -> Iterator[None]:
-    """A block like any other: classes are never made from a file."""
-    yield
+    """A block in which these are allowed, too, as by :func:`add_safe_globals`."""
+    before = dict(SAFE)
+    add_safe_globals(safe_globals)
+    try:
+        yield
+    finally:
+        SAFE.clear()
+        SAFE.update(before)

@@ -6,11 +6,12 @@ As with all of a pickle, nothing is run: a value is made of what was looked at f
 from __future__ import annotations
 
 import re
+import sys
 from abc import ABCMeta
 from argparse import Namespace
 from math import prod
 from pathlib import Path, PurePath
-from types import SimpleNamespace
+from types import FunctionType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ _KIND = re.compile(r"[biufc]\d{1,2}|[USV]\d{1,4}")
 """Names of NumPy's dtypes whose elements are plain bytes, and no objects."""
 HOLDERS = (Namespace, SimpleNamespace)
 """Classes whose attributes are all that they are."""
+_STATE = ("__getstate__", "__setstate__")
 
 
 def _refused(law: str) -> CheckpointError:
@@ -77,13 +79,32 @@ def is_plain_class(kind: type) -> bool:
 
     Those of a class that is copied, made or ended in a way of its own are more.
     """
-    own = ("__reduce__", "__reduce_ex__", "__setstate__", "__getnewargs__", "__getnewargs_ex__")
+    return _is_simple_class(kind) and not any(_alters(kind, name) for name in _STATE)
+
+
+def is_stateful_class(kind: type) -> bool:
+    """Whether objects of a class say themselves what is kept of them, and take it back.
+
+    Both are functions of the program, not of Python's library, whose classes do more by them.
+    """
+    top = kind.__module__.partition(".")[0]
+    python = top in sys.stdlib_module_names and top != "__main__"
+    own = all(isinstance(getattr(kind, name, None), FunctionType) for name in _STATE)
+    return own and not python and _is_simple_class(kind)
+
+
+def _is_simple_class(kind: type) -> bool:
+    """Whether objects of a class are made as any other object, and copied by their state."""
+    own = ("__reduce__", "__reduce_ex__", "__getnewargs__", "__getnewargs_ex__")
     simple = kind.__new__ is object.__new__ and kind.__module__ != "builtins"
     simple = simple and kind.__dictoffset__ != 0 and type(kind) in (type, ABCMeta)
-    altered = any(getattr(kind, name, None) is not getattr(object, name, None) for name in own)
-    stateful = getattr(kind, "__getstate__", None) is not getattr(object, "__getstate__", None)
     slots = any(vars(base).get("__slots__") for base in kind.__mro__)
-    return simple and not (altered or stateful or slots or hasattr(kind, "__del__"))
+    altered = any(_alters(kind, name) for name in own)
+    return simple and not (altered or slots or hasattr(kind, "__del__"))
+
+
+def _alters(kind: type, name: str) -> bool:
+    return getattr(kind, name, None) is not getattr(object, name, None)
 
 
 def set_state(value: Any, state: Any) -> None:

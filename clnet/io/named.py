@@ -10,7 +10,10 @@ import sys
 from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
-__all__ = ["name_of", "of_name"]
+__all__ = ["SAFE", "name_of", "of_name"]
+
+SAFE: dict[str, Any] = {}
+"""What the program allows to be made of any file, by name: ``serialization.add_safe_globals``."""
 
 _PLAIN = (bool, int, float, complex, str, bytes, list, tuple, dict, set, frozenset)
 _MATHEMATICS = ("math", "cmath", "_operator", "operator")

@@ -1,8 +1,9 @@
 """``clnet.save`` and ``clnet.load``: tensors in nested containers, as safetensors; no pickle.
 
-A module or another object is stored as its class's name and its attributes. It is read where the
-caller says ``weights_only=False`` and the program has loaded its class, which is looked up and not
-imported; no code that a file names is run.
+A module or another object is stored as its class's name and its attributes, or what its own
+``__getstate__`` gives. It is read where the caller says ``weights_only=False``, or the program that
+the class is safe, and has loaded the class, which is looked up and not imported; of its code
+``__setstate__`` alone is run.
 
 Tensors are stored under their path (``model.conv1.weight``), so that any reader of safetensors
 finds them; the tree, with every other value, is JSON in the metadata. Files that PyTorch wrote are
@@ -41,10 +42,10 @@ from ..values.dtypes import DType, from_name
 from ..values.foreign import host_array, is_foreign
 from ..values.words import WORDS
 from . import gguf, mxnet_file
-from .beside import HOLDERS, is_plain_class, set_state
+from .beside import HOLDERS, is_plain_class, is_stateful_class, set_state
 from .caffe_file import load_caffe
 from .checkpoint import escaped, unused_name
-from .named import name_of, of_name
+from .named import SAFE, name_of, of_name
 from .sharing import groups_of, laid
 from .state import load_state, packed
 from .torch_file import read_stream, read_zip
@@ -56,7 +57,7 @@ _TENSOR, _ARRAY, _TUPLE, _FLOAT, _COMPLEX = "$tensor", "$array", "$tuple", "$flo
 _PAIRS, _ORDERED, _SET, _BYTES, _DTYPE = "$pairs", "$ordered", "$set", "$bytes", "$dtype"
 _NAMESPACE, _PATH, _OBJECT, _ENUM = "$namespace", "$path", "$object", "$enum"
 _MODULE, _AGAIN, _OP, _COMPILED = "$module", "$again", "$op", "$compiled"
-_SPARSE, _NAME, _PARTIAL = "$sparse", "$name", "$partial"
+_SPARSE, _NAME, _PARTIAL, _STATED = "$sparse", "$name", "$partial", "$stated"
 
 _SORTS: dict[type, str] = {
     **dict.fromkeys((Module, Compiled), "a module"),
@@ -76,9 +77,9 @@ def save(obj: Any, f: File, *args: Any, **kwargs: Any) -> None:
             bytes, dtypes, paths, None, in dicts, OrderedDicts, lists, tuples, sets and the
             namespaces of ``argparse`` and ``types``, members of enumerations. Tensors that share
             memory do so when they are loaded, and are stored once if it is all. Modules and other
-            objects that are nothing but their attributes, if these are of these kinds; classes and
-            functions of modules (not of Python's library), which are stored by name, and
-            ``functools.partial`` of them; hooks are left out.
+            objects that are their attributes, or what their class's own ``__getstate__`` gives, if
+            these are of these kinds; classes and functions of modules (not of Python's library),
+            which are stored by name, and ``functools.partial`` of them; hooks are left out.
         f: a path, whose file is replaced atomically, or a binary file to write to.
         *args: PyTorch's ``pickle_module`` and ``pickle_protocol``, which say nothing here.
         **kwargs: the same by name.
@@ -141,7 +142,7 @@ def load(
     Nothing in a file is ever run: of PyTorch's pickles, tensors, NumPy's arrays, plain containers
     and namespaces of arguments are read, and anything else is refused by name. Modules and objects
     that :func:`save` wrote are made of classes that the program has loaded, without calling their
-    ``__init__``.
+    ``__init__``; a class that says by ``__setstate__`` what it takes back is asked to.
 
     Args:
         f: a path, or a binary file.
@@ -150,7 +151,7 @@ def load(
         pickle_module: refused if given; there is no unpickler to choose.
         weights_only: False: modules and objects are made, too, and may hold functions of what the
             program has loaded, which run when the program calls what holds them: this is for files
-            of people whom you trust.
+            of people whom you trust. Else those that ``serialization.add_safe_globals`` names are.
         mmap: taken as PyTorch does.
         encoding: taken as PyTorch does.
 
@@ -299,7 +300,8 @@ class _Writer:
                 for i, v in enumerate(items)
             ]
 
-        if isinstance(value, Mapping):
+        stateful = is_stateful_class(type(value))  # some are mappings, too
+        if isinstance(value, Mapping) and not stateful:
             return self._mapping(value, where, depth)
         if isinstance(value, list):
             return inside(value)
@@ -315,7 +317,8 @@ class _Writer:
             return {_COMPILED: [kind, self.stored(value.__wrapped__, where, depth)]}
         if isinstance(value, Module):
             return self._module(value, where, depth)
-        if is_plain_class(type(value)) and hasattr(value, "__dict__"):
+        plain = is_plain_class(type(value)) and hasattr(value, "__dict__")
+        if plain or stateful:
             return self._object(value, where, depth)
         name = getattr(value, "__name__", "")
         if callable(value) and _op_named(name) is value:
@@ -329,12 +332,16 @@ class _Writer:
         raise _UnstorableError(f"{where or 'it'} is a {kind}, which cannot be stored")
 
     def _object(self, value: Any, where: str, depth: int) -> Any:
-        """Class and attributes."""
+        """Class and attributes, or class and state."""
         if id(value) in self._modules:
             return {_AGAIN: self._modules[id(value)]}
         self._modules[id(value)] = len(self._modules)
         self._kept.append(value)
         kind = f"{type(value).__module__}:{type(value).__qualname__}"
+        if not is_plain_class(type(value)):
+            state = value.__getstate__()
+            self._kept.append(state)
+            return {_STATED: [kind, self.stored(state, where, depth)]}
         return {_OBJECT: [kind, self._mapping(vars(value), where, depth)]}
 
     def _module(self, module: Module, where: str, depth: int) -> Any:
@@ -411,6 +418,7 @@ class _Reader:
             _NAMESPACE: lambda given: self._namespace(*given),
             _MODULE: lambda given: self._module(*given),
             _OBJECT: lambda given: self._object(*given),
+            _STATED: lambda given: self._stated(*given),
             _ENUM: lambda given: self._member(*given),
             _COMPILED: lambda given: self._kind(given[0], Compiled)(self.value(given[1])),
             _SPARSE: lambda parts: self._sparse(*map(self.value, parts)),
@@ -461,6 +469,15 @@ class _Reader:
         vars(made).update(self.value(attributes))
         return made
 
+    def _stated(self, kind: str, state: Any) -> Any:
+        found = self._kind(kind, object)
+        if not is_stateful_class(found):
+            raise CheckpointError(self._file, "the class takes a state back", module=kind)
+        made = object.__new__(found)
+        self._modules.append(made)
+        made.__setstate__(self.value(state))
+        return made
+
     def _member(self, kind: str, name: str) -> Any:
         members = self._kind(kind, Enum).__members__
         if name not in members:
@@ -489,7 +506,7 @@ class _Reader:
         return found
 
     def _require_making(self, sort: str, kind: str) -> None:
-        if not self._making:
+        if not self._making and kind not in SAFE:
             hint = "Pass weights_only=False if objects are to be made, or save a state_dict()"
             law = f"the file holds {sort}, and weights_only is not False"
             raise CheckpointError(self._file, law, module=kind, remedy=hint)

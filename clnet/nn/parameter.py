@@ -50,7 +50,7 @@ class Parameter(Tensor):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Parameter:
         """The elements alone, as PyTorch copies parameters: no gradient, and no shared memory."""
-        made = type(self).__new__(type(self))
+        made = object.__new__(type(self))  # whatever its constructor takes
         Tensor.__init__(made, self.detach().clone().array)
         memo[id(self)] = made.requires_grad_(self.requires_grad)
         vars(made).update(copy.deepcopy(vars(self), memo))

@@ -108,6 +108,8 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     if not tensors or any(t.shape != tensors[0].shape for t in tensors):
         shapes = [t.shape for t in tensors]
         raise ShapeError("stack", "it joins one tensor or more, of one shape", shapes=shapes)
+    if tensors[0].is_sparse:  # whose axes lie elsewhere than an array's
+        return cat([t.unsqueeze(dim) for t in tensors], dim)
     return cat([unsqueeze(t, dim) for t in tensors], dim)
 
 

@@ -12,7 +12,7 @@ from ..ops.create import positions
 from ..tensor import Tensor, tensor
 from ..values.arguments import checked
 from ..values.dtypes import DType, int64
-from .layout import CSC, CSR, SparseTensor, places_of
+from .layout import COO, CSC, CSR, OPERATORS, SparseTensor, places_of
 
 __all__ = [
     "dense_to_coo",
@@ -281,3 +281,46 @@ def sparse_mask(x: Tensor, mask: SparseTensor) -> SparseTensor:
         raise ShapeError("sparse_mask", "both have one shape", x=x.shape, mask=mask.shape)
     axes = mask.sparse_dim()
     return mask.with_values(x.reshape(-1, *x.shape[axes:])[mask.flat()])
+
+
+def joined(tensors: Sequence[Any], dim: int) -> SparseTensor:
+    """Sparse tensors one after another along an axis: ``cat`` of them.
+
+    Args:
+        tensors: coordinates, with as many sparse axes, whose shapes agree but for the axis.
+        dim: the axis, from 0; along a dense one the elements get zeros before and behind.
+
+    Raises:
+        ArgumentError: if one is dense or compressed.
+        ShapeError: if the shapes disagree.
+    """
+    if any(getattr(x, "layout", None) != COO for x in tensors):
+        law, hint = "all are sparse tensors of coordinates", "Use to_sparse_coo() or to_dense()"
+        raise ArgumentError("cat", law, layouts=[x.layout for x in tensors], remedy=hint)
+    first, sparse = tensors[0], tensors[0].sparse_dim()
+    others = {(x.sparse_dim(), *x.shape[:dim], -1, *x.shape[dim + 1 :]) for x in tensors}
+    if len(others) > 1:
+        law = "shapes agree but for one axis"
+        raise ShapeError("cat", law, shapes=[x.shape for x in tensors], dim=dim)
+    total, start = sum(x.shape[dim] for x in tensors), 0
+    places, values = [], []
+    for x in tensors:
+        indices, elements, n = x.places(), x.elements(), x.shape[dim]
+        if dim < sparse:
+            moved = indices.new_zeros(sparse, 1)
+            moved[dim] = start
+            indices = indices + moved
+        else:
+            at = dim - sparse + 1
+            sizes = [list(elements.shape) for _ in range(2)]
+            sizes[0][at], sizes[1][at] = start, total - start - n
+            around = [elements.new_zeros(size) for size in sizes]
+            elements = ops.cat([around[0], elements, around[1]], at)
+        places.append(indices)
+        values.append(elements)
+        start += n
+    shape = (*first.shape[:dim], total, *first.shape[dim + 1 :])
+    return SparseTensor(ops.cat(places, 1), ops.cat(values), shape)
+
+
+OPERATORS["cat"] = joined

@@ -8,13 +8,14 @@ any other op refuses it by name and says to take ``to_dense()``.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any, NoReturn
 
 from .. import ops
 from ..device import Device
-from ..errors import ArgumentError, GradientError, ShapeError
+from ..errors import ArgumentError, BoundsError, GradientError, ShapeError
 from ..expr import Input, Scalar
 from ..face.attribute import destination
 from ..face.text import closed, elements_of
@@ -40,7 +41,7 @@ COO, CSR, CSC = (WORDS[f"sparse_{name}"] for name in ("coo", "csr", "csc"))
 
 
 OPERATORS: dict[str, Callable[..., Any]] = {}
-"""What ops of two tensors are, by their names; filled by ``product``."""
+"""What ops of two tensors, and ``cat``, are by their names; filled by ``product`` and others."""
 # What sums and differences with ``alpha`` compute.
 _SCALED_SUM = Input(0) + Scalar(0) * Input(1)
 _UNSAID = ("float32", "int64", "bool", "complex64")
@@ -112,6 +113,9 @@ class SparseTensor(Tensor):
             x, weight, *bias = inputs
             product = OPERATORS["matmul"](x, weight.t())
             return (product + bias[0] if bias else product,)
+        if function.name == "cat":
+            axis: Any = function
+            return (OPERATORS["cat"](inputs, axis.dim),)
         exprs: Any = getattr(function, "exprs", ())
         rounded = function.name == "div" and exprs != (Input(0) / Input(1),)
         if function.name not in OPERATORS or len(inputs) != 2 or rounded:
@@ -444,6 +448,66 @@ class SparseTensor(Tensor):
         sizes = [size if k == axis else n for k, n in enumerate(self._sizes)]
         return SparseTensor(ops.stack(rows)[:, kept], self._elements[kept], sizes)
 
+    def select(self, dim: int, index: int) -> Any:
+        """What lies at one place of an axis: without the last sparse axis a dense tensor.
+
+        Raises:
+            BoundsError: if the place lies outside the axis.
+        """
+        at, sparse = normalize_dim("select", dim, self.ndim), self.sparse_dim()
+        n = self._sizes[at] if self.ndim else 0
+        if not -n <= index < n:
+            raise BoundsError("select", "the index lies inside the axis", x=self.shape, index=index)
+        index, sizes = index % n, (*self._sizes[:at], *self._sizes[at + 1 :])
+        if at >= sparse:
+            values = self._elements.select(at - sparse + 1, index)
+            return SparseTensor(self._places, values, sizes, coalesced=self._coalesced)
+        kept = ops.nonzero(self._places[at] == index)[:, 0]
+        values = self._elements[kept]
+        if sparse == 1:
+            return summed_rows(values, ops.zeros_like(kept), 1)[0]
+        rows = ops.stack([p for k, p in enumerate(self._places) if k != at])
+        return SparseTensor(rows[:, kept], values, sizes, coalesced=self._coalesced)
+
+    def unbind(self, dim: int = 0) -> tuple[Any, ...]:
+        """What lies at each place of an axis, as of :meth:`select`."""
+        n = self._sizes[normalize_dim("unbind", dim, self.ndim)]
+        return tuple([self.select(dim, i) for i in range(n)])
+
+    def unsqueeze(self, dim: int) -> SparseTensor:
+        """The same with an axis of one place: a sparse one up to the sparse axes' end."""
+        at, sparse = normalize_dim("unsqueeze", dim, self.ndim + 1), self.sparse_dim()
+        sizes = (*self._sizes[:at], 1, *self._sizes[at:])
+        places, values = self._places, self._elements
+        if at > sparse:
+            values = values.unsqueeze(at - sparse + 1)
+        else:
+            nothing = places.new_zeros(1, places.shape[1])
+            places = ops.cat([places[:at], nothing, places[at:]])
+        return SparseTensor(places, values, sizes, coalesced=self._coalesced)
+
+    def __getitem__(self, index: Any) -> Any:
+        """Places of axes by whole numbers; ``:`` leaves an axis, None adds one.
+
+        Raises:
+            ArgumentError: of any other key.
+        """
+        found, at = self, 0
+        for part in index if isinstance(index, tuple) else (index,):
+            if part is None:
+                found, at = found.unsqueeze(at), at + 1
+            elif isinstance(part, slice) and part == slice(None):
+                at += 1
+            elif isinstance(part, bool) or not hasattr(part, "__index__") or _axes(part):
+                law, hint = "places are whole numbers, and : and None", "Convert it with to_dense()"
+                raise ArgumentError("index of a sparse tensor", law, index=index, remedy=hint)
+            else:
+                found = found.select(at, operator.index(part))
+        return found
+
+    def __iter__(self) -> Any:
+        return iter(self.unbind())
+
     def __len__(self) -> int:
         return self._sizes[0]
 
@@ -483,6 +547,10 @@ def _compressed(x: SparseTensor, layout: Any) -> SparseTensor:
     ends = positions(Tensor, x.shape[axis] + 1, x.device)
     pointers = ops.searchsorted(places[axis].contiguous(), ends)
     return SparseTensor(places, values, x.shape, coalesced=True, layout=layout, pointers=pointers)
+
+
+def _axes(part: Any) -> int:
+    return getattr(part, "ndim", 0)
 
 
 def _unpickled(

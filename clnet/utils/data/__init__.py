@@ -25,6 +25,7 @@ from .dataset import (
     random_split,
 )
 from .loader import DataLoader
+from .passes import Kind as _DatasetKind  # noqa: F401
 from .pipes import IterDataPipe, MapDataPipe, datapipes, graph_settings  # noqa: F401
 from .sampler import (
     BatchSampler,
@@ -65,4 +66,11 @@ __all__ = [
 _utils = ModuleType("torch.utils.data._utils", "Where packages look for what makes batches.")
 _pinning = ModuleType("torch.utils.data._utils.pin_memory", "Memory that a device reads as it is.")
 _pinning.__dict__["pin_memory"] = lambda data, device=None: data
+_signals = ModuleType("torch.utils.data._utils.signal_handling", "Nothing is done at signals.")
+for _name in ("_set_worker_signal_handlers", "_set_worker_pids", "_remove_worker_pids"):
+    _signals.__dict__[_name] = lambda *args: None
+for _name in ("_set_SIGCHLD_handler", "_error_if_any_worker_fails"):
+    _signals.__dict__[_name] = lambda: None
 _utils.__dict__.update(collate=_collate, worker=_worker, pin_memory=_pinning)
+_utils.__dict__.update(signal_handling=_signals, HAS_NUMPY=True, python_exit_status=False)
+_utils.__dict__["MP_STATUS_CHECK_INTERVAL"] = 5.0  # seconds

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import pickle
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Generator as Generated
 from functools import partial
-from itertools import islice, repeat
+from itertools import islice
 from typing import Any, Generic, TypeVar
 
 from ...data.dataset import Dataset as HostDataset
@@ -18,17 +19,30 @@ from ...values import mode
 from ...values.generator import Generator
 from .collate import Make, OnHost, collated, converted, default_collate, default_convert
 from .dataset import IterableDataset, TensorDataset, several
-from .passes import Kind as _DatasetKind  # noqa: F401 - PyTorch's names
-from .passes import Pass as _BaseDataLoaderIter  # noqa: F401
+from .passes import Kind as _DatasetKind
+from .passes import Pass as _BaseDataLoaderIter  # noqa: F401 - PyTorch's names
 from .passes import PassWithoutWorkers as _SingleProcessDataLoaderIter  # noqa: F401
 from .passes import PassWithWorkers as _MultiProcessingDataLoaderIter  # noqa: F401
+from .pipes import sharded as _sharding_worker_init_fn  # noqa: F401
 from .sampler import BatchSampler, RandomSampler, SequentialSampler, drawn_seed
-from .worker import Failed, Fetch, Task, UnsentError, Work, Workers, in_order, obstacle
+from .sampler import Endless as _InfiniteConstantSampler
+from .worker import (
+    Failed,
+    Fetch,
+    Task,
+    UnsentError,
+    Work,
+    Workers,
+    get_worker_info,  # noqa: F401
+    in_order,
+    obstacle,
+)
 
 T = TypeVar("T", covariant=True)
 # Samplers and workers are made of these.
 _SETTLED = "batch_size batch_sampler sampler drop_last dataset persistent_workers".split()
 _collate_fn_t = Callable[[list[Any]], Any]
+_worker_init_fn_t = Callable[[int], None]
 _Outcomes = Generated[Any, None, None]
 _AHEAD = 2  # batches a worker makes ahead, unless prefetch_factor says so
 
@@ -73,6 +87,8 @@ class DataLoader(Generic[T]):
         [40] [4]
     """
 
+    _IterableDataset_len_called: int | None = None  # for packages
+
     def __init__(
         self,
         dataset: Any,
@@ -95,6 +111,8 @@ class DataLoader(Generic[T]):
         in_order: bool = True,
     ) -> None:
         self.dataset = dataset
+        stream = isinstance(dataset, IterableDataset)
+        self._dataset_kind = _DatasetKind.Iterable if stream else _DatasetKind.Map
         self.num_workers = num_workers
         self.pin_memory, self.pin_memory_device = pin_memory, pin_memory_device
         self.timeout = timeout
@@ -125,7 +143,7 @@ class DataLoader(Generic[T]):
     def __len__(self) -> int:
         """Batches in a pass, if the set and the samplers know."""
         if not isinstance(self.dataset, IterableDataset):
-            return len(self._tasks)  # pyrefly: ignore[bad-argument-type] - those that have a length
+            return len(self._index_sampler)  # pyrefly: ignore[bad-argument-type] - those that have a length
         n = len(self.dataset)  # pyrefly: ignore[bad-argument-type] - those that have a length
         if self.batch_size is None:
             return n
@@ -144,6 +162,8 @@ class DataLoader(Generic[T]):
         if name in _SETTLED and "_workers" in self.__dict__:
             law = f"{name} is not set once the loader is made"
             raise ArgumentError("DataLoader", law, remedy="Make another loader")
+        if name == "multiprocessing_context" and isinstance(value, str):
+            value = multiprocessing.get_context(value)
         super().__setattr__(name, value)
 
     def _go_on(self) -> None:
@@ -151,7 +171,7 @@ class DataLoader(Generic[T]):
         (self.generator or mode.current().generator).take(1)
 
     def _made_here(self) -> _Outcomes:
-        return _batches(self._fetcher(tensor)(self.dataset), iter(self._tasks))
+        return _batches(self._fetcher(tensor)(self.dataset), iter(self._index_sampler))
 
     def _is_alone(self) -> bool:
         """Whether workers cannot begin, which is said."""
@@ -161,9 +181,16 @@ class DataLoader(Generic[T]):
         return bool(reason)
 
     @property
-    def _tasks(self) -> Iterable[Any]:
+    def _auto_collation(self) -> bool:  # for packages
+        return self.batch_sampler is not None
+
+    @property
+    def _index_sampler(self) -> Iterable[Any]:
         """What says which batches there are."""
         return self.sampler if self.batch_sampler is None else self.batch_sampler
+
+    def check_worker_number_rationality(self) -> None:
+        """PyTorch's warning of more workers than cores; nothing is said here."""
 
     def _fetcher(self, make: Make) -> Callable[[Any], Fetch]:
         """What begins a pass; the default collating makes tensors where they are wanted."""
@@ -202,7 +229,7 @@ class DataLoader(Generic[T]):
                 workers.send(k, Task(None, None))
         healthy = False
         try:
-            tasks = iter(self._tasks)
+            tasks = iter(self._index_sampler)
             yield from map(_opened, in_order(workers, tasks, self.prefetch_factor or _AHEAD))
             healthy = True
         except GeneratorExit:
@@ -266,7 +293,7 @@ def _check_batches(
 
 def _sampler(dataset: Any, shuffle: bool, generator: Generator | None) -> Iterable[Any]:  # noqa: FBT001
     if isinstance(dataset, IterableDataset):
-        return repeat(None)
+        return _InfiniteConstantSampler()
     return RandomSampler(dataset, generator=generator) if shuffle else SequentialSampler(dataset)
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from ...random import randint
 from .dataset import Dataset, IterableDataset
+from .worker import get_worker_info
 
 __all__ = ["IterDataPipe", "MapDataPipe", "ShufflerIterDataPipe"]
 
@@ -85,6 +86,34 @@ def apply_shuffle_settings(datapipe: Any, shuffle: bool | None = None) -> Any:  
     return datapipe
 
 
+def apply_random_seed(datapipe: Any, rng: Any) -> Any:
+    """Draw a shuffler's seed from a generator. Gives what it was given."""
+    if isinstance(datapipe, ShufflerIterDataPipe):
+        datapipe.set_seed(int(randint(2**31, (), generator=rng).item()))
+    return datapipe
+
+
+def apply_sharding(datapipe: Any, num_of_instances: int, instance_id: int) -> Any:
+    """Tell a pipe that knows of shares which one is its own. Gives what it was given."""
+    if hasattr(datapipe, "apply_sharding"):
+        datapipe.apply_sharding(num_of_instances, instance_id)
+    return datapipe
+
+
+def sharded(begin: Any, world_size: int, rank_id: int, worker_id: int) -> None:
+    """What a worker does first, of a pipe: take its share, and call ``worker_init_fn``."""
+    info = get_worker_info()
+    if info is not None:
+        n = info.num_workers
+        apply_sharding(info.dataset, n * world_size, n * rank_id + worker_id)
+    if begin is not None:
+        begin(worker_id)
+
+
+def _as_it_is(datapipe: Any) -> Any:  # pickled as any other object
+    return datapipe
+
+
 def _module(name: str, **held: Any) -> ModuleType:
     made = ModuleType(f"torch.utils.data.{name}")
     made.__dict__.update(held)
@@ -101,6 +130,17 @@ datapipes = _module(
             "datapipes.iter.combinatorics", ShufflerIterDataPipe=ShufflerIterDataPipe
         ),
     ),
-    datapipe=_module("datapipes.datapipe", IterDataPipe=IterDataPipe, MapDataPipe=MapDataPipe),
+    datapipe=_module(
+        "datapipes.datapipe",
+        IterDataPipe=IterDataPipe,
+        MapDataPipe=MapDataPipe,
+        _IterDataPipeSerializationWrapper=_as_it_is,
+        _MapDataPipeSerializationWrapper=_as_it_is,
+    ),
 )
-graph_settings = _module("graph_settings", apply_shuffle_settings=apply_shuffle_settings)
+graph_settings = _module(
+    "graph_settings",
+    apply_random_seed=apply_random_seed,
+    apply_sharding=apply_sharding,
+    apply_shuffle_settings=apply_shuffle_settings,
+)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence, Sized
+from itertools import repeat
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -210,6 +211,13 @@ class WeightedRandomSampler(Sampler[int]):
 
     def __len__(self) -> int:
         return self.num_samples
+
+
+class Endless(Sampler[None]):
+    """None for ever: what stands in a sampler's place where a stream has its own order."""
+
+    def __iter__(self) -> Iterator[None]:
+        return repeat(None)
 
 
 class BatchSampler(Sampler["list[int]"]):

@@ -10,6 +10,7 @@ import ast
 import contextlib
 import functools
 import multiprocessing
+import os
 import pickle
 import random
 import signal
@@ -60,9 +61,12 @@ class WorkerInfo:
 _WORKER: ContextVar[WorkerInfo | None] = ContextVar("clnet_worker", default=None)
 
 
+_worker_info: WorkerInfo | None = None  # packages with workers of their own set it in these
+
+
 def get_worker_info() -> WorkerInfo | None:
     """Which worker of a loader this process is; None in the process of the loader itself."""
-    return _WORKER.get()
+    return _WORKER.get() or _worker_info
 
 
 def _generate_state(base_seed: int, worker_id: int) -> list[int]:  # for packages
@@ -70,6 +74,31 @@ def _generate_state(base_seed: int, worker_id: int) -> list[int]:  # for package
     entropy = [worker_id, base_seed & 0xFFFFFFFF, base_seed >> 32, 0]
     seeds: Any = np.random.SeedSequence(entropy).generate_state(4)
     return seeds.tolist()
+
+
+@dataclass(frozen=True)
+class _IterableDatasetStopIteration:  # for packages
+    """A worker's answer where its stream has ended."""
+
+    worker_id: int
+
+
+@dataclass(frozen=True)
+class _ResumeIteration:  # for packages
+    """Asks a worker for another pass."""
+
+    seed: int | None = None
+
+
+class ManagerWatchdog:
+    """Says in a worker whether the process that began it is there."""
+
+    def __init__(self) -> None:
+        self._parent = os.getppid()
+
+    def is_alive(self) -> bool:
+        """Whether it is."""
+        return os.getppid() == self._parent
 
 
 class Task(NamedTuple):
