@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from tests.ranks.launch import environment, mpirun
+from tests.children import ending_soon
+from tests.ranks.launch import CHECKOUT, environment, mpirun
 
 _SECONDS = 400
 _FOLDER = Path(__file__).parent
@@ -36,7 +37,7 @@ def _printed(program: str, *command: str) -> dict[str, Any]:
         [sys.executable, "-m", *command, str(_FOLDER / program)],
         capture_output=True,
         text=True,
-        env=environment(),
+        env=environment(PYTHONPATH=ending_soon(str(CHECKOUT))),
         timeout=_SECONDS,
         check=False,
     )

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.children import ending_soon
+
 SECONDS = 120
 CHECKOUT = Path(__file__).parents[2]
 
@@ -61,6 +63,7 @@ def passed(
 
     What ranks print may come out one within the other's lines.
     """
+    environment = {"PYTHONPATH": ending_soon(str(CHECKOUT)), **environment}
     done = run(ranks, "-m", f"tests.ranks.{name}", *args, seconds=seconds, **environment)
     assert done.returncode == 0, done.stdout + done.stderr
     return sorted(re.findall("<(.*?)>", done.stdout))
