@@ -30,8 +30,7 @@ from clnet.data import ArrayDataset, DataLoader
 from clnet.ranks.world import Group
 from clnet.train import Callback, Trainer, trainer
 from clnet.utils import data
-from tests.children import ending_soon
-from tests.ranks.launch import CHECKOUT, mpirun
+from tests.ranks.launch import CHECKOUT, SOON, mpirun
 
 EPOCHS = 10
 RANKS = 2
@@ -285,7 +284,7 @@ def _kill(folder: Path, way: str, moment: Moment, found: Survival) -> None:
 
 
 def _begun(folder: Path, way: str, moment: Moment | None = None) -> subprocess.Popen[str]:
-    here = {**os.environ, "PYTHONPATH": ending_soon(str(CHECKOUT)), "CLNET_BUILD_PROCESSES": "0"}
+    here = {**os.environ, **SOON, "CLNET_BUILD_PROCESSES": "0"}
     here |= {_MARK: str(folder), "CLNET_THREADS": "1"}
     command = [mpirun(), "-n", str(RANKS), sys.executable, "-m", "tests.ranks.survivor"]
     command += [str(folder), way]
