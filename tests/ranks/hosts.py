@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.ranks.launch import SECONDS, SOON, mpirun
+from tests.ranks.launch import CHECKOUT, SECONDS, mpirun
 
 _CABLE_SECONDS = 10
 _LAUNCHER = """#!/usr/bin/env bash
@@ -132,7 +132,7 @@ def run(ranks: int, command: Sequence[str]) -> tuple[subprocess.CompletedProcess
         words += ["-f", str(hostfile), "-n", str(2 * ranks), sys.executable, *command]
         here = {
             **os.environ,
-            **SOON,
+            "PYTHONPATH": str(CHECKOUT),
             "UCX_TLS": "tcp,self",
             "UCX_NET_DEVICES": "eth0",
         }
