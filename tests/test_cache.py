@@ -18,6 +18,7 @@ import pytest
 from clnet.values import atomic
 from clnet.values import cache as module
 from clnet.values.cache import Shelf, objection, private_folder, shelf
+from tests.children import ending_soon
 
 pytestmark = pytest.mark.skipif(
     not hasattr(os, "geteuid"), reason="the system has no users and modes of files"
@@ -311,7 +312,7 @@ def run(program: str, **environment: str) -> list[str]:
     """The lines a Python program prints that must end well."""
     done = subprocess.run(
         [sys.executable, "-c", program],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path]), **environment},
+        env={**os.environ, "PYTHONPATH": ending_soon(), **environment},
         capture_output=True,
         text=True,
         timeout=300,

@@ -23,10 +23,10 @@ import pytest
 import clnet
 from clnet import nn
 from clnet.errors import BuildError, CheckpointError, DeviceError, OutOfDeviceMemory
+from tests.children import ending_soon
 from tests.doctor.faulty import Driver, planted
 
 pytestmark = pytest.mark.device
-ROOT = Path(__file__).parents[1]
 
 
 class Training:
@@ -363,7 +363,7 @@ def killed(writer: str, folder: Path, count: int) -> tuple[int, int, int]:
     """
     done = subprocess.run(
         [sys.executable, "-c", KILLED, str(folder), str(count), WRITERS[writer]],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])},
+        env={**os.environ, "PYTHONPATH": ending_soon()},
         capture_output=True,
         text=True,
         timeout=60 + 4 * count,
@@ -432,7 +432,7 @@ def test_processes_train_to_the_same_bits(way):
             [sys.executable, "-c", HASH, way],
             env={
                 **os.environ,
-                "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path]),
+                "PYTHONPATH": ending_soon(),
                 **environment,
             },
             capture_output=True,
@@ -454,7 +454,7 @@ def started(folder: Path) -> subprocess.Popen[str]:
         [sys.executable, "-c", small, "eager"],
         env={
             **os.environ,
-            "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path]),
+            "PYTHONPATH": ending_soon(),
             "CLNET_CACHE_DIR": str(folder / "clnet"),
             "POCL_CACHE_DIR": str(folder / "pocl"),
         },

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
 import pytest
 
 import clnet
+from tests.children import ending_soon
 
 pytestmark = pytest.mark.device
 
 
 def told(script: str) -> str:
     """What a fresh process prints."""
-    run = [sys.executable, "-c", script]
-    return subprocess.run(run, capture_output=True, text=True, check=True).stdout
+    run, here = [sys.executable, "-c", script], {**os.environ, "PYTHONPATH": ending_soon()}
+    return subprocess.run(run, capture_output=True, text=True, check=True, env=here).stdout
 
 
 def test_programs_find_clnet():

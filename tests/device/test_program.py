@@ -26,6 +26,7 @@ from clnet.device.queue import Queue
 from clnet.errors import BuildError
 from clnet.kernels.kernel import ints, longs
 from clnet.values.cache import shelf
+from tests.children import ending_soon
 from tests.test_claim import holder
 from tests.threads import hasty, in_threads
 
@@ -478,7 +479,7 @@ def run_script(folder: Path) -> subprocess.Popen[str]:
     environment = {
         **os.environ,
         "CLNET_CACHE_DIR": str(folder),
-        "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[2]), *sys.path]),
+        "PYTHONPATH": ending_soon(),
     }
     return subprocess.Popen(
         [sys.executable, "-c", SCRIPT],

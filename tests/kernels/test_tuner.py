@@ -28,6 +28,7 @@ from clnet.kernels.tunables import TUNABLES, Measuring
 from clnet.kernels.tuning import tunable as tunable_module
 from clnet.kernels.tuning.race import Race
 from clnet.kernels.tuning.tuner import Tuner
+from tests.children import ending_soon
 from tests.kernels.launching import compiled_rightly, cpu_shaped, gpu_shaped
 from tests.kernels.planted import DEADLY, PRODUCT, REFUSED, RIGHT, WRONG
 
@@ -262,6 +263,7 @@ assert (clnet.tensor(a) @ clnet.tensor(b)).sum().item() == 24 * 300 * 40
 def test_first_use_is_measured_when_the_environment_asks(device, tmp_path):
     def run(**environment: str) -> None:
         given = {"CLNET_TUNINGS": str(tmp_path), "CLNET_DEVICE": device.name.partition("[")[0]}
+        given["PYTHONPATH"] = ending_soon()
         done = subprocess.run(
             [sys.executable, "-c", SCRIPT],
             env={**os.environ, **given, **environment},

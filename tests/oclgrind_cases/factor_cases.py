@@ -28,6 +28,7 @@ MODULES = tuple(
         *("unitary", "complex_schur", "complex_triangle"),
     )
 )
+GROUP = 64  # of a tile
 
 
 @case()

@@ -12,7 +12,7 @@ from clnet.profiling import Profile
 from clnet.profiling.exchanges import hidden_seconds
 from clnet.train import StepTime
 from clnet.values.exchanges import Exchange, observed_exchanges, tell_exchange
-from tests.ranks.launch import run
+from tests.ranks.launch import SOON, run
 
 
 def command(start: float, seconds: float, kind: str = "kernel") -> Command:
@@ -85,7 +85,7 @@ dist.destroy_process_group()
 
 @pytest.mark.device
 def test_ranks_have_tracks_in_one_trace(tmp_path):
-    done = run(2, "-c", PROGRAM, str(tmp_path / "trace.json"))
+    done = run(2, "-c", PROGRAM, str(tmp_path / "trace.json"), **SOON)
     assert done.returncode == 0, done.stdout + done.stderr
     assert sorted(re.findall("<(.) is done>", done.stdout)) == ["0", "1"]
     found = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]

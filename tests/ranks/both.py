@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.ranks.launch import environment, mpirun
+from tests.ranks.launch import SOON, environment, mpirun
 
 _SECONDS = 400
 _FOLDER = Path(__file__).parent
@@ -36,7 +36,7 @@ def _printed(program: str, *command: str) -> dict[str, Any]:
         [sys.executable, "-m", *command, str(_FOLDER / program)],
         capture_output=True,
         text=True,
-        env=environment(),
+        env=environment(**SOON),
         timeout=_SECONDS,
         check=False,
     )

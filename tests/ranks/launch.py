@@ -12,8 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.children import ending_soon
+
 SECONDS = 120
 CHECKOUT = Path(__file__).parents[2]
+SOON = {"PYTHONPATH": ending_soon(str(CHECKOUT))}
+"""For ranks whose end is not what is asked."""
 
 
 def mpirun() -> str:
@@ -61,6 +65,6 @@ def passed(
 
     What ranks print may come out one within the other's lines.
     """
-    done = run(ranks, "-m", f"tests.ranks.{name}", *args, seconds=seconds, **environment)
+    done = run(ranks, "-m", f"tests.ranks.{name}", *args, seconds=seconds, **SOON, **environment)
     assert done.returncode == 0, done.stdout + done.stderr
     return sorted(re.findall("<(.*?)>", done.stdout))

@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,16 +30,16 @@ from clnet.data import ArrayDataset, DataLoader
 from clnet.ranks.world import Group
 from clnet.train import Callback, Trainer, trainer
 from clnet.utils import data
-from tests.ranks.launch import CHECKOUT, mpirun
+from tests.ranks.launch import CHECKOUT, SOON, mpirun
 
-EPOCHS = 30
+EPOCHS = 10
 RANKS = 2
 WAYS = ("eager", "compiled")
 DOINGS = (*WAYS, "collective", "loading", "checkpoint", "any")
 _MARK = "CLNET_SURVIVOR"
 _END_SECONDS = 300
-_MOST = {"checkpoint": 60, "any": 1}  # how often it is done before; of others:
-_STEPS = 120
+_MOST = {"checkpoint": 20, "any": 1}  # how often it is done before; of others:
+_STEPS = 40
 _ANY_SECONDS = 1.5  # from the moment in which all ranks have joined
 _LAST = "last.safetensors"
 # A process beside the victim, whose clock Python's lock does not stop; its end says it is killed.
@@ -220,9 +220,14 @@ def _watch_exchanges(watched: _Watched) -> None:
     trainer.save_checkpoint = watched.within("checkpoint", trainer.save_checkpoint)
 
 
-def undisturbed(folder: Path) -> dict[str, str]:
-    """The weights at the end of trainings that nobody kills, by their ways."""
-    return {way: _to_its_end(folder / way, way) for way in WAYS}
+def undisturbed(folder: Path, ways: Iterable[str] = WAYS) -> dict[str, str]:
+    """The weights at the end of trainings that nobody kills, by their ways.
+
+    Args:
+        folder: for checkpoints.
+        ways: of :data:`WAYS`.
+    """
+    return {way: _to_its_end(folder / way, way) for way in ways}
 
 
 def _to_its_end(folder: Path, way: str) -> str:
@@ -279,7 +284,7 @@ def _kill(folder: Path, way: str, moment: Moment, found: Survival) -> None:
 
 
 def _begun(folder: Path, way: str, moment: Moment | None = None) -> subprocess.Popen[str]:
-    here = {**os.environ, "PYTHONPATH": str(CHECKOUT), "CLNET_BUILD_PROCESSES": "0"}
+    here = {**os.environ, **SOON, "CLNET_BUILD_PROCESSES": "0"}
     here |= {_MARK: str(folder), "CLNET_THREADS": "1"}
     command = [mpirun(), "-n", str(RANKS), sys.executable, "-m", "tests.ranks.survivor"]
     command += [str(folder), way]

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from tests.ranks.launch import passed, run
+from tests.ranks.launch import SOON, passed, run
 
 pytestmark = pytest.mark.device
 
@@ -64,7 +64,7 @@ assert count == 2 * before
 data_parallel(*here, compiled=True)
 print(f"<{count == 3 * before}>")
 """
-    done = run(2, "-c", program, CLNET_SUMS="device")
+    done = run(2, "-c", program, CLNET_SUMS="device", **SOON)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("<True>") == 2
 
@@ -98,7 +98,7 @@ for seconds in (0, 0.2):  # the second time the host is slow
     assert adder.least_bytes in (*device_sum._TRIED_BYTES, device_sum.inf)
 print(f"<{adder.least_bytes}>")
 """
-    done = run(2, "-c", program)
+    done = run(2, "-c", program, **SOON)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("<262144>") == 2
 
@@ -122,7 +122,7 @@ for _ in range(2):
 (adder,) = group_of("", None).device_sums._adders.values()
 print(f"<{adder}>")
 """
-    done = run(2, "-c", program, CLNET_SUMS="device")
+    done = run(2, "-c", program, CLNET_SUMS="device", **SOON)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("<None>") == 2
 

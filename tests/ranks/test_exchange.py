@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from clnet.ranks.work import Runner
-from tests.ranks.launch import CHECKOUT, SECONDS, mpirun, passed, run
+from tests.ranks.launch import CHECKOUT, SECONDS, SOON, mpirun, passed, run
 
 pytestmark = pytest.mark.device
 
@@ -168,7 +168,7 @@ print(f"<{{group_of('', None).nearby() is not None}}>")
 
 @pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="only root becomes another")
 def test_ranks_that_may_not_share_memory_sum_by_mpi():
-    done = run(2, "-c", SUMMED, "65534")
+    done = run(2, "-c", SUMMED, "65534", **SOON)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("<False>") == 2
 
@@ -293,7 +293,7 @@ print(f"<rank {rank}: {near is None or (near.here.size, near._across.size)}>")
 dist.destroy_process_group()
 """
     for ranks, told in ((4, "(2, 2)"), (3, "True")):
-        done = run(ranks, "-c", program, MPIR_CVAR_NUM_CLIQUES="2")
+        done = run(ranks, "-c", program, MPIR_CVAR_NUM_CLIQUES="2", **SOON)
         assert done.returncode == 0, done.stdout + done.stderr
         if "MPICH" in library():
             found = sorted(re.findall("<(.*?)>", done.stdout))
@@ -325,7 +325,7 @@ near = group_of("", None).nearby()
 print(f"<{len(near._lanes)} {near._threads is not None}>")
 dist.destroy_process_group()
 """
-    done = run(3, "-c", program, CLNET_SUMS="host")
+    done = run(3, "-c", program, CLNET_SUMS="host", **SOON)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("<3 True>") == 3
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.documents import python_blocks
-from tests.ranks.launch import CHECKOUT, run
+from tests.ranks.launch import CHECKOUT, SOON, run
 
 pytestmark = pytest.mark.device
 GUIDE = CHECKOUT / "docs" / "guide" / "several-devices.md"
@@ -25,7 +25,7 @@ def test_the_guide_to_several_processes_runs_with_two(tmp_path):
     script = tmp_path / "page.py"
     folder = f"folder = {str(tmp_path / 'checkpoint')!r}\n"
     script.write_text(folder + blocks(GUIDE), encoding="utf-8")
-    done = run(2, str(script))
+    done = run(2, str(script), **SOON)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

@@ -11,7 +11,7 @@ import pytest
 from clnet.errors import ArgumentError
 from clnet.torchrun import run
 from tests.ranks import launch
-from tests.ranks.launch import environment, mpirun
+from tests.ranks.launch import SOON, environment, mpirun
 
 pytestmark = pytest.mark.device
 
@@ -67,7 +67,7 @@ def answers(tmp_path, *command: str) -> list[str]:
         text=True,
         cwd=tmp_path,
         timeout=120,
-        env=environment(),
+        env=environment(**SOON),
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
