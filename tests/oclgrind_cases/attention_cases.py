@@ -35,7 +35,6 @@ on_units = tuple(
 warpgroup_module = on_units[4]
 
 MODULES = (attention_module, tiles_module, grad_q_module, grad_kv_module, *on_units)
-GROUP = 64  # several blocks of rows
 
 BATCH, HEADS, HEAD, VALUE_HEAD = 2, 2, 3, 2  # without a mask, which one may share, one batch
 # More rows than a group has, more keys than a tile has, neither a multiple of a block; and fewer.

@@ -67,7 +67,6 @@ MODULES = (
     conv_warpgroup_weight,
     conv_winograd,
 )
-GROUP = 64  # of a tile
 
 PLAIN = ConvGeometry(2, 3, 5, 6, 5, 3, 3, 5, 6, ph=1, pw=1)
 STRIDED = ConvGeometry(1, 4, 7, 6, 6, 3, 2, 3, 4, sh=2, sw=2, ph=1, pw=1, dh=2, groups=2)

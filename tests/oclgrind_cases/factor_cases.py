@@ -28,7 +28,6 @@ MODULES = tuple(
         *("unitary", "complex_schur", "complex_triangle"),
     )
 )
-GROUP = 64  # of a tile
 
 
 @case()

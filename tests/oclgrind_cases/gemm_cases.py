@@ -55,7 +55,6 @@ MODULES = (
     gemm_unpacked,
     gemm_warpgroup,
 )
-GROUP = 64  # of a tile
 
 
 def operand(shape: tuple[int, ...], dtype: Any, *, turned: bool, repeat: int = 0, before: int = 0):

@@ -35,9 +35,6 @@ REALS = (np.float32, np.float64)
 SMALLEST_TILE = Tile(16, 32, 8, 4, 4, 4)
 # So many bytes of buffers are left behind: a process more takes longer than launches beside them.
 _MOST_BYTES = 300_000
-# An item takes Oclgrind as long where it has no number as where it has one: small groups suffice
-# tiny arrays. Cases that need larger ones have their number as ``GROUP`` in their module.
-_MOST_ITEMS = 32
 
 Case = Callable[[Target], None]
 
@@ -54,19 +51,15 @@ def cpu_shaped(simd_width: int) -> Target:
     return replace(opened.target, traits=traits)
 
 
-def gpu_shaped(most: int = _MOST_ITEMS) -> Target:
-    """A GPU with groups so small that tiny arrays take several.
-
-    Args:
-        most: items of a group, at most.
-    """
+def gpu_shaped() -> Target:
+    """A GPU with groups so small that tiny arrays take several."""
     opened = device()
     traits = replace(
         opened.traits,
         dedicated_local_memory=True,
         simd_width=1,
         compute_units=2,
-        max_group_size=most,
+        max_group_size=64,
         local_memory_bytes=32768,
     )
     return replace(opened.target, traits=traits)
@@ -220,8 +213,7 @@ def _some(
         while done < len(turns) and sum(created) < _MOST_BYTES:
             function, name = turns[done]
             start, RNG.bit_generator.state = time.process_time(), _START
-            most = function.__globals__.get("GROUP", _MOST_ITEMS)
-            function(targets[name](most) if name == "gpu" else targets[name]())
+            function(targets[name]())
             took = time.process_time() - start
             print(f"{took:6.2f} s  {function.__name__}, {name}-shaped", flush=True)
             done += 1

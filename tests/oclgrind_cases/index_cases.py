@@ -154,8 +154,6 @@ def sums_of_whole_numbers(target: Target) -> None:
 
 @case()
 def rows(target: Target) -> None:
-    most = max(target.traits.max_group_size, 64)  # of fewer items a tree has one slice
-    target = replace(target, traits=replace(target.traits, max_group_size=most))
     for outer, count, n, inner in ((1, 11, 40, 37), (2, 5, 9, 3), (3, 4, 70, 1)):
         for dtype, index_dtype, wrap in (
             (np.float32, np.int64, True),
@@ -262,8 +260,9 @@ def check_sort(target: Target, n: int, limit: int) -> None:
 @case()
 def sorts(target: Target) -> None:
     # Passes of an odd number and of an even one; what is sorted in local memory has two words.
-    several = ((1, 3), (300, 5), (129, 1000), (65, 200))
-    for held, problems in ((0, several), (8192, ((129, 5), (33, 70_000), (65, 2**31 - 1)))):
+    longest = (65, 2**31 - 1)
+    several = ((1, 3), (300, 5), (129, 1000), longest)
+    for held, problems in ((0, several), (8192, ((129, 5), (33, 70_000), longest))):
         # Groups have all values of a digit to add up, however few keys there are.
         with constants(
             sort_module, _CPU_LEAST_BLOCK=100, _GPU_PER_ITEM=2, _GPU_BITS=4, _MOST_NEAR=held

@@ -45,7 +45,6 @@ MODULES = (
     place_module,
     repeat_module,
 )
-GROUP = 64  # items take several rows of a tile
 
 
 @case()

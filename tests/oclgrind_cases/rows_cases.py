@@ -78,7 +78,6 @@ MODULES = (
     recurrence_step_module,
     alignments_module,
 )
-GROUP = 64  # fewer have no registers for a channel
 
 
 def log_softmax_of(x: np.ndarray, axis: int) -> np.ndarray:
