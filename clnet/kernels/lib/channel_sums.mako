@@ -21,14 +21,17 @@
         #pragma OPENCL FP_CONTRACT OFF
         __global ${acc} *to_mean = running_mean + ${channel};
         __global ${acc} *to_var = running_var + ${channel};
-        const ${acc} spread = ${squares} / (total - 1);
+        /* As they are in memory: NVIDIA's compiler joins a quotient with the difference behind. */
+        const ${acc} centre = *(volatile __global ${acc} *)(mean + ${channel}), before = *to_var;
+        *(volatile __global ${acc} *)to_var = ${squares} / (total - 1);
+        const ${acc} spread = *(volatile __global ${acc} *)to_var;
 % if track == "average":
         const ${acc} seen = *batches;
-        *to_mean += (${centre} - *to_mean) / seen;
-        *to_var += (spread - *to_var) / seen;
+        *to_mean += (centre - *to_mean) / seen;
+        *to_var = before + (spread - before) / seen;
 % else:
-        *to_mean += momentum * (${centre} - *to_mean);
-        *to_var += momentum * (spread - *to_var);
+        *to_mean += momentum * (centre - *to_mean);
+        *to_var = before + momentum * (spread - before);
 % endif
 % if track == "count":
         if (${channel} == 0)
