@@ -30,7 +30,7 @@ from .arithmetic import floor as rounded_down
 from .check import of_index, of_value, require_elements
 from .create import positions
 from .index import gather_within, index_select, require_index
-from .machinery.function import Arrays, Face, Function, apply, op, require_floating
+from .machinery.function import Arrays, Face, Function, apply, op
 from .machinery.pointwise import Result, evaluate
 from .machinery.promotion import Operand, result_type
 from .reduce import all as every
@@ -282,7 +282,7 @@ def histc(x: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
     """How many elements lie in each of some bins of equal width; the last one has both ends.
 
     Args:
-        x: any shape, floating.
+        x: any shape, floating or whole numbers, as on PyTorch's GPUs.
         bins: their number.
         min: where the first begins.
         max: where the last ends; the same as ``min``: the elements' own range, for which the host
@@ -294,9 +294,11 @@ def histc(x: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
     Raises:
         ArgumentError: if there is no bin, ``min > max``, or one is not finite, which of the
             elements' own range holds, too.
-        DtypeError: if ``x`` is not floating.
+        DtypeError: if ``x`` is boolean or complex.
     """
-    require_floating("histc", x.array)
+    if x.dtype is bool_ or x.dtype.is_complex:
+        law = "operands are floating or whole numbers"
+        raise DtypeError("histc", law, dtype=x.dtype, remedy="Convert it with .float()")
     low, high = float(min), float(max)
     if bins < 1 or low > high or not isfinite(high - low):
         law = "there is a bin or more, and min is at most max, both finite"
@@ -309,7 +311,11 @@ def histc(x: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
             raise ArgumentError("histc", law, smallest=low, largest=high)
     if low == high:
         low, high = low - 1, high + 1
-    wide = to_dtype(flat, float32) if flat.dtype.itemsize < float32.itemsize else flat
+    wide = flat
+    if not x.dtype.differentiable:
+        wide = to_dtype(flat, float64 if x.device.traits.float64 else float32)
+    elif x.dtype.itemsize < float32.itemsize:
+        wide = to_dtype(flat, float32)
     at = clamp(rounded_down((wide - low) * (bins / (high - low))), max=bins - 1)
     inside = logical_and(ge(wide, low), le(wide, high))
     return to_dtype(counted(to_dtype(where(inside, at, -1.0), int64), bins), x.dtype)
