@@ -91,15 +91,15 @@ class Node(NodeFace):
         self.hooks: dict[int, Any] | None = None
         self.num_outputs = len(outputs)
         self._forms = tuple(map(_FORM, inputs))
-        edges: tuple[Edge | None, ...] = ()
+        edges: list[Edge | None] = []
         for t, need in zip(inputs, needs, strict=True):
             if not need:
-                edges += (None,)
+                edges.append(None)
                 continue
             # As `edge_of`, in a tenth of the time of an op: what is no older view knows its node.
             node = t._node if t.version >= t.array.storage.recorded else t.node
-            edges += (_new(Edge, (None, 0, t) if node is None else (node, t.index, None)),)
-        self.edges = edges
+            edges.append(_new(Edge, (None, 0, t) if node is None else (node, t.index, None)))
+        self.edges = tuple(edges)
         save_inputs, save_outputs = function.saves(needs)
         if function.decompose is not None:
             save_inputs = range(len(inputs))
