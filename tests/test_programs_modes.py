@@ -187,7 +187,10 @@ WHERE = {
     "distributions.multinomial": ("Multinomial", clnet.distributions.Multinomial),
     "functional": ("einsum", clnet.einsum),
     "nn.modules.activation": ("MultiheadAttention", nn.MultiheadAttention),
-    "nn.modules.linear": ("NonDynamicallyQuantizableLinear", nn.Linear),
+    "nn.modules.linear": (
+        "NonDynamicallyQuantizableLinear",
+        type(nn.MultiheadAttention(2, 1).out_proj),
+    ),
     "nn.modules.pixelshuffle": ("PixelShuffle", nn.PixelShuffle),
     "utils.tensorboard.writer": ("SummaryWriter", clnet.utils.tensorboard.SummaryWriter),
 }

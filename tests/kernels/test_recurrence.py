@@ -139,6 +139,21 @@ def test_one_launch_is_a_step(cell, lead, backwards, bias, arrived, n, size, pla
     assert back <= 2 + (STEPS - 1) + 1 < many_back
 
 
+@pytest.mark.parametrize(
+    ("rows", "columns"), [(8, 32), (16, 16), (16, 32), (32, 8), (32, 32), (64, 16)]
+)
+def test_items_in_blocks_have_a_sum_each(each_step, monkeypatch, rows, columns):
+    """As NVIDIA's GPUs take them, of groups with and without four rows of items."""
+    shares, of = import_module(Share.__module__), Share.of
+    monkeypatch.setattr(shares, "_ROWS", (rows,))
+    monkeypatch.setattr(shares, "_COLUMNS", (columns,))
+    monkeypatch.setattr(shares, "_CHUNKS", (8,))
+    monkeypatch.setattr(Share, "of", lambda *a, **given: of(*a, **given)._replace(patches=True))
+    inputs = drawn(Cell.LSTM, (), bias=True, n=rows + 3, size=36, place=on_device)
+    (forth, many), _ = compared(Cell.LSTM, False, (True, False), inputs, on_device)
+    assert forth == 1 + STEPS < many
+
+
 @LAYERS
 @pytest.mark.parametrize(("n", "size"), [(N, SIZE), (19, 76)])
 @pytest.mark.usefixtures("in_rings")

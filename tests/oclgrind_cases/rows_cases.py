@@ -455,6 +455,17 @@ def recurrent_layers(target: Target) -> None:
             check_recurrence(held, Cell.GRU, (), bias=False, size=16)
 
 
+_SHARE = recurrence_step_module.Share
+
+
+def _in_blocks(of: Any) -> Any:
+    def found(*args: Any, **given: Any) -> Any:
+        share = of(*args, **given)
+        return share and share._replace(patches=True)
+
+    return found
+
+
 @case("gpu")
 def steps_of_recurrent_layers(target: Target) -> None:
     with constants(recurrence_module, _NEAR_BYTES=0):
@@ -462,6 +473,9 @@ def steps_of_recurrent_layers(target: Target) -> None:
         with few:  # sums of several tiles, of few items
             check_recurrence(target, Cell.LSTM, (2,), bias=True, size=12)
             check_recurrence(target, Cell.GRU, (), bias=False, size=12, before=3)
+        wide = constants(recurrence_step_module, _ROWS=(32,), _COLUMNS=(16,), _CHUNKS=(8,))
+        with wide, constants(_SHARE, of=_in_blocks(_SHARE.of)):  # 32 items in blocks of 4 by 8
+            check_recurrence(target, Cell.LSTM, (2,), bias=True, size=12)
         small = {"_ITEMS": 8, "_DOWN": 4, "_DEEP": 2, "_TILES": ((8, 4),), "_CHUNKS": (4,)}
         ring = constants(recurrence_ring_module, **small, _COPY="direct", _BESIDE=-1e9)
         with ring, constants(recurrence_step_module, _RING_PRODUCTS=(0, 1e9)):

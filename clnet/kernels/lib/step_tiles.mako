@@ -167,7 +167,7 @@
 <%def name="item_place(rows, columns, down, across, patches)">
 <% lanes, team = columns // across, rows // down * (columns // across) %>
     const int slice = item / ${team}, lane = item % ${team};
-% if patches and lanes % 8 == 0 and team % 32 == 0:
+% if patches and lanes % 8 == 0 and team // lanes % 4 == 0:
     const int patch = lane / 32;
     const int item_row = patch / ${lanes // 8} * 4 + ((lane & 1) | (lane >> 3 & 2));
     const int item_column = (patch % ${lanes // 8} * 8 + (lane >> 1 & 7)) * ${across};
