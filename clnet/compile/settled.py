@@ -1,7 +1,7 @@
 """What was found as it was traced, and is looked at again by identity alone.
 
-A program with much code of its own names thousands of functions and settings: their fingerprints
-took 15 ms of each call, to see that they are the same objects takes 0.3.
+A program with much code of its own names thousands of functions and settings: the fingerprints of
+2,000 took 10 ms of each call, to see that they are the same objects takes 1.4.
 """
 
 from __future__ import annotations

@@ -48,19 +48,11 @@ class StreamFetcher(Fetcher):
 
     Args:
         dataset: gives examples one after another.
-        auto_collation: whether batches are made of several.
-        collate_fn: makes a batch of examples.
-        drop_last: whether a last batch that is not full is left out.
+        given: as a :class:`Fetcher` takes them.
     """
 
-    def __init__(
-        self,
-        dataset: Any,
-        auto_collation: bool,  # noqa: FBT001 - PyTorch's
-        collate_fn: Callable[[Any], Any],
-        drop_last: bool,  # noqa: FBT001
-    ) -> None:
-        super().__init__(dataset, auto_collation, collate_fn, drop_last)
+    def __init__(self, dataset: Any, *given: Any) -> None:
+        super().__init__(dataset, *given)
         self.dataset_iter = iter(dataset)
         self.ended = False
 
